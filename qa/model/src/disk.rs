@@ -229,10 +229,13 @@ impl World {
         Ok(())
     }
 
-    /// Removes the `live` of an earlier writer.
-    pub fn retract(&mut self) -> Result<(), Stop> {
-        self.step()?;
-        (self.live, self.live_is_held) = (None, false);
+    /// Removes the `live` of an earlier writer, unless it remains true of a log that ends with
+    /// `last`.
+    pub fn retract_beyond(&mut self, last: u16) -> Result<(), Stop> {
+        if self.live.is_some_and(|live| live.durable > last) {
+            self.step()?;
+            (self.live, self.live_is_held) = (None, false);
+        }
         Ok(())
     }
 

@@ -204,18 +204,14 @@ fn remove(storage: &dyn Storage) -> io::Result<()> {
     }
 }
 
-/// Like [`retract`], before an open reuses the LSNs after `last`. If the file cannot be removed but
-/// its watermark remains true, returns a warning.
+/// Like [`retract`], before an open reuses the LSNs after `last`. Keeps a watermark that remains
+/// true: it may be the only evidence of a lost end, until the open has made a segment after it.
 ///
 /// # Errors
 ///
-/// `Io`: the remaining watermark would be wrong.
-pub(crate) fn retract_beyond(storage: &dyn Storage, last: Option<Lsn>) -> Result<Option<String>> {
-    let Err(error) = retract(storage) else { return Ok(None) };
+/// `Io`: the file can be neither removed nor overwritten.
+pub(crate) fn retract_beyond(storage: &dyn Storage, last: Option<Lsn>) -> Result<()> {
     let published = read_whole_live(storage).ok().flatten();
-    if published.is_some_and(|published| published.durable > last) {
-        Err(error)
-    } else {
-        Ok(Some(error.to_string()))
-    }
+    let remains_true = published.is_some_and(|published| published.durable <= last);
+    if remains_true { Ok(()) } else { retract(storage) }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Inspection {
     pub(crate) schema_before_lost: u32,
     /// Number of intact records after the first damage.
     pub(crate) intact_behind: u64,
+    /// The end of the last damaged place of the newest segment in which records are lost.
+    pub(crate) damaged_to: Option<Lsn>,
     pub(crate) end: Option<ScanEnd>,
     /// The first record.
     pub(crate) first: Option<Lsn>,
@@ -100,6 +102,7 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
         before_lost: vec![],
         schema_before_lost: 0,
         intact_behind: 0,
+        damaged_to: None,
         end: None,
         first: catalog.chain.first().map(|link| link.segment.header.base),
         batches: vec![],
@@ -112,7 +115,6 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
     let needed = needed.filter(|_| found.catalog.first_fault().is_none());
     let mut scan = LogScanner::new(&found.catalog, needed);
     found.sound_to = scan.last();
-    let mut undecodable = None;
     while found.end.is_none() && (until == Until::End || found.damage.is_empty()) {
         match scan.step()? {
             ScanItem::Batch(batch) => {
@@ -137,16 +139,16 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
                     found.schema_before_lost = scan.schema();
                     kept = found.count_before_lost();
                 }
-                if damages.iter().any(|damage| damage.cause == Corruption::Encoding) {
-                    undecodable = scan.last();
+                if loses_records(&damages) {
+                    found.damaged_to = scan.last().filter(|last| Some(*last) >= newest_base);
                 }
                 found.damage.extend(damages);
                 found.intact_behind += to_u64(salvaged.len()) - kept;
             }
-            ScanItem::End(mut end) => {
-                // A batch that does not decode is never written again, and neither is any batch
-                // before it.
-                end.confirmed = end.confirmed.max(undecodable.filter(|_| end.tail.is_some()));
+            ScanItem::End(end) => {
+                if loses_records(&end.damage) {
+                    found.damaged_to = end.last;
+                }
                 found.end = Some(end);
             }
         }
@@ -156,6 +158,10 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
     Ok(found)
+}
+
+fn loses_records(damages: &[Damage]) -> bool {
+    damages.iter().any(|damage| damage.lost.is_some())
 }
 
 impl Inspection {

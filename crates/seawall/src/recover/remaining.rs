@@ -118,6 +118,7 @@ impl<'a> RemainingLog<'a> {
                 _ if self.found.is_damaged(header.id) => Damaged::Newest,
                 _ => Damaged::Elsewhere,
             },
+            damaged_to: self.found.damaged_to.filter(|to| Some(*to) <= self.last),
             has_salvaged: !self.salvaged.is_empty(),
             oldest_base: self.manifest.oldest_base,
             both_slots_are_readable: both_slots,

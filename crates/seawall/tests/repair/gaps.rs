@@ -123,3 +123,75 @@ fn unnamed_segment_of_a_damaged_log_is_carried() {
     assert_eq!(judge(&left).unwrap().damage, lost);
     nothing_came_back(&kept, &left, 17);
 }
+
+/// A killed log of eight records in one segment. The last byte of record `damaged` is changed.
+fn killed_and_damaged((level, layout): Kind, damaged: u64) -> MemStorage {
+    let device = MemStorage::new();
+    let log = open(&roomy(1, layout).level(level), &device).unwrap();
+    let is_data = |name: &String| name.starts_with('0') && !name.ends_with(".head");
+    let mut at = None;
+    for number in 1..=8 {
+        log.append(&payload_in(layout, (number, 1), 200)).unwrap();
+        log.flush().unwrap();
+        let name = device.names().into_iter().rfind(is_data).unwrap();
+        let bytes = device.bytes(&name).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        at = at.or_else(|| (number == damaged).then_some((name, end - 20)));
+    }
+    let killed = device.kill();
+    drop(log);
+    let (name, at) = at.unwrap();
+    killed.edit(&name, |bytes| bytes[at] ^= 1);
+    killed
+}
+
+/// Only `live` tells of a lost end until a new segment begins after it.
+#[test]
+fn killed_salvage_open_still_reports_the_lost_end() {
+    for layout in layouts() {
+        let damaged = killed_and_damaged((Level::Synced, layout), 8);
+        let lost = |device: &MemStorage| judge(device).unwrap().damage[0].lost.unwrap();
+        assert_eq!(lost(&damaged).from, lsn(8));
+        let whole = damaged.kill();
+        drop(salvaging(layout, &whole));
+        for stop in 0..=whole.steps() {
+            let stopped = damaged.kill();
+            stopped.stop_after(stop);
+            drop(open(&roomy(2, layout).mode(OpenMode::Salvage), &stopped));
+            let killed = stopped.kill();
+            assert!(names(&lost(&killed), 8), "{layout:?}, step {stop}: {:?}", judge(&killed));
+            let refused = open(&roomy(3, layout), &killed.kill());
+            assert!(matches!(refused, Err(Error::Damaged { .. })), "{layout:?}, step {stop}");
+            let log = salvaging(layout, &killed);
+            let next = log.append(&payload_in(layout, (9, 1), 30)).unwrap();
+            assert_eq!(next, lsn(9), "{layout:?}, step {stop}");
+        }
+    }
+}
+
+/// The records after the last confirmed one are carried to a new segment, but the lost ones among
+/// them cannot be.
+#[test]
+fn salvage_open_reports_any_lost_record_after_a_power_cut() {
+    for kind in KINDS {
+        for damaged in 1..=8 {
+            let device = killed_and_damaged(kind, damaged);
+            let before = read(&device, true).unwrap();
+            let is_lost = judge(&device).unwrap().verdict == Verdict::Lost;
+            assert!(is_lost || damaged == 8, "{kind:?}, record {damaged}");
+            for count in 0..=2 {
+                let left = device.kill();
+                let log = salvaging(kind.1, &left);
+                for next in 9..9 + count * u64::from(is_lost) {
+                    let number = log.append(&payload_in(kind.1, (next, 2), 100)).unwrap();
+                    assert_eq!(number, lsn(next), "{kind:?}, record {damaged}");
+                    log.flush().unwrap();
+                }
+                let end = if is_lost { 8 + count } else { before.end().unwrap() };
+                drop(log);
+                nothing_came_back(&before, &left.power_cut(|_| false), end);
+                nothing_came_back(&before, &left.kill(), end);
+            }
+        }
+    }
+}

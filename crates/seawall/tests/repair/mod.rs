@@ -19,8 +19,8 @@ use common::images::{
 };
 use common::sample::Sample;
 use common::{
-    Bytes, Found, GEOMETRY, Scratch, again, judge, laid_out, layouts, lsn, names, of_any_size,
-    open, payload, payload_in, read, read_own, tiny,
+    Bytes, Found, GEOMETRY, KINDS, Kind, Scratch, again, judge, laid_out, layouts, lsn, names,
+    of_any_size, open, payload, payload_in, read, read_own, tiny,
 };
 use seawall::damage::{Corruption, Damage};
 use seawall::format::RecordId;

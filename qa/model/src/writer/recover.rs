@@ -43,7 +43,7 @@ pub fn recover(
     };
     me.find_spares(w);
     if r.live_after_recovery {
-        w.retract()?;
+        w.retract_beyond(v as u16)?;
     } else {
         me.tell(w)?;
     }

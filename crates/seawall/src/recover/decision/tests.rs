@@ -309,6 +309,7 @@ fn resumable(batches: &[FoundBatch]) -> ResumeEvidence<'_> {
         confirmed: last,
         tail: Some(TailForm { row: tail::Row::Clean, is_exact: true }),
         damaged: Damaged::Nothing,
+        damaged_to: None,
         has_salvaged: false,
         oldest_base: Lsn::FIRST,
         both_slots_are_readable: true,
@@ -354,12 +355,18 @@ fn for_all_resumable(mut check: impl FnMut(&ResumeEvidence<'_>)) {
     }
 }
 
-/// The same evidence without damage, and with damage anywhere and a gap before any segment.
+/// The same evidence without damage, and with damage anywhere, which loses no record or those up
+/// to any, and a gap before any segment.
 fn with_damage<'a>(sound: &ResumeEvidence<'a>) -> Vec<ResumeEvidence<'a>> {
+    let newest = lsn_or_zero(sound.bases.last().copied())..=lsn_or_zero(sound.last);
+    let lost = newest.map(|to| (Damaged::Newest, Lsn::new(to)));
+    let damage: Vec<_> =
+        [(Damaged::Elsewhere, None), (Damaged::Newest, None)].into_iter().chain(lost).collect();
     let with_gap = |before_gap: usize| {
-        [Damaged::Elsewhere, Damaged::Newest].map(|damaged| ResumeEvidence {
+        damage.iter().map(move |&(damaged, damaged_to)| ResumeEvidence {
             before_gap,
             damaged,
+            damaged_to,
             ..sound.clone()
         })
     };
@@ -411,8 +418,18 @@ fn every_record_is_kept_or_carried() {
         let (kept, carried) = kept_and_carried(evidence, &plan);
         assert!(kept <= carried && carried == evidence.last, "{evidence:?}: {plan:?}");
         // A record that is kept is either confirmed or reported as part of a damaged log.
-        let is_sure = kept <= evidence.confirmed || evidence.tail.is_none();
-        assert!(is_sure, "{evidence:?}: {plan:?}");
+        let known = evidence.confirmed.max(evidence.damaged_to);
+        assert!(kept <= known || evidence.tail.is_none(), "{evidence:?}: {plan:?}");
+    });
+}
+
+/// Otherwise nothing durable would name the lost records, and their LSNs would be used again.
+#[test]
+fn a_new_segment_begins_after_the_records_that_are_lost() {
+    for_all_resumable(|evidence| {
+        let Target::NewSegment(new) = evidence.continuation().target else { return };
+        let is_after = evidence.damaged_to < Some(new.base) || evidence.has_salvaged;
+        assert!(is_after, "{evidence:?}: {new:?}");
     });
 }
 

@@ -30,7 +30,7 @@ pub(super) fn create(
     let names = directory::list(&*env.storage)?;
     refuse_lone_files(&env, &names)?;
     remove_preallocated(&env, &names);
-    let warning = retract_beyond(&*env.storage, None)?;
+    retract_beyond(&*env.storage, None)?;
     let mut max_id = names.iter().filter_map(|name| SegmentId::from_any_name(name)).max();
     let log = env.entropy.random().map_err(Error::io("draw a random log id"))?;
     let mut manifest = new_manifest(options, LogId(log), record_type)?;
@@ -72,7 +72,7 @@ pub(super) fn create(
         damage: vec![],
         mended: vec![],
         given_up: vec![],
-        warnings: warning.into_iter().chain(older).collect(),
+        warnings: older.into_iter().collect(),
     };
     Ok((writer, recovery, level))
 }

@@ -139,8 +139,8 @@ fn leave_uncopied(
     Ok(())
 }
 
-/// Moves orphan files aside and lowers `live` to the last record. Returns the orphans that could
-/// not be moved.
+/// Moves orphan files aside and removes a `live` beyond the last record. Returns the orphans that
+/// could not be moved.
 fn stop_readers(
     env: &Env,
     log: &RemainingLog<'_>,
@@ -150,7 +150,7 @@ fn stop_readers(
     let (moved, left) = orphan_files::quarantine_orphans(env, log.found.catalog.orphans())?;
     warnings.extend(moved);
     // Readers must not take records that are about to be given up for durable (R10).
-    warnings.extend(retract_beyond(&*env.storage, log.last)?);
+    retract_beyond(&*env.storage, log.last)?;
     env.storage.sync_dir().map_err(Error::io("sync the log's directory"))?;
     Ok(left)
 }
