@@ -14,3 +14,4 @@ pub(crate) mod segment;
 pub(crate) mod segment_reader;
 pub(crate) mod staging;
 pub(crate) mod unlock;
+pub(crate) mod unreadable_heads;

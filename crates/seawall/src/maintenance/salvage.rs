@@ -5,12 +5,13 @@
 //! a place that says what is missing.
 
 use crate::base::env::Env;
-use crate::base::error::{Corruption, Damage, Error, Lost, Result};
+use crate::base::error::{Corruption, Damage, Error, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::base::options::Options;
 use crate::files::directory::{MANIFEST, list, not_a_log, refuse_occupied};
 use crate::files::manifest::ManifestFile;
 use crate::files::unlock::{LogFiles, lost_keys, require_key};
+use crate::files::unreadable_heads;
 use crate::maintenance::exclusive::AtRest;
 use crate::maintenance::progress::ProgressReporter;
 use crate::maintenance::protection::build_parity;
@@ -79,9 +80,16 @@ fn repaired_view(
     if !has_parity && replicas.is_empty() {
         return Ok((log.clone(), SalvageReport::default()));
     }
-    let plan = plan_repair(log, replicas)?;
-    let (mut view, mut found) = (plan.view(log), plan.after.clone());
     let mut read_repair = ReadRepair::default();
+    let plan = match plan_repair(log, replicas) {
+        // A plan needs the manifest and all headers.
+        Err(error) if replicas.is_empty() && is_read_error(&error) => {
+            let view = read_repair.view(log, [None])?.unwrap_or_else(|| log.clone());
+            return Ok((view, SalvageReport::default()));
+        }
+        plan => plan?,
+    };
+    let (mut view, mut found) = (plan.view(log), plan.after.clone());
     while let Some(next) = read_repair.view(&view, found.doubtful())? {
         let then = look_around(&next)?;
         if !then.is_at_least_as_good_as(&found) {
@@ -100,6 +108,18 @@ fn repaired_view(
     Ok((view, report))
 }
 
+/// The same view, if the device reads every header, mark, seal and the manifest. Otherwise a view
+/// with invalid ones in their place, and the report names them.
+fn readable_view(
+    (view, mut report): (Arc<dyn Storage>, SalvageReport),
+) -> Result<(Arc<dyn Storage>, SalvageReport)> {
+    let Some((readable, unreadable)) = unreadable_heads::view(&view)? else {
+        return Ok((view, report));
+    };
+    report.damage.extend(unreadable);
+    Ok((readable, report))
+}
+
 fn lost_by(damage: &Damage, lsn: Lsn) -> bool {
     damage.lost.is_some_and(|lost| lost.names(lsn))
 }
@@ -115,7 +135,8 @@ impl Salvage {
     /// Salvages `log` with what parity and `replicas` restore.
     pub(crate) fn of(log: &LogFiles, replicas: &[Arc<dyn Storage>]) -> Result<Self> {
         let at_rest = AtRest::of(&log.storage)?;
-        let (view, report) = at_rest.check(repaired_view(&log.storage, replicas))?;
+        let viewed = repaired_view(&log.storage, replicas);
+        let (view, report) = at_rest.check(viewed.and_then(readable_view))?;
         Ok(Self { log: log.with_storage(view), at_rest, report })
     }
 

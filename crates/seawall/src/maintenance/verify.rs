@@ -1,12 +1,13 @@
 //! Verifies a whole log: checks every record and names the lost ones. Writes nothing.
 
-use crate::base::error::{Corruption, Damage, Lost, Result};
+use crate::base::error::{Corruption, Damage, Lost, Result, is_read_error};
 use crate::base::num::to_u64;
 use crate::files::consistent_read::{Reading, read_consistent};
 use crate::files::directory::is_in_use;
 use crate::files::live::{LiveSource, Watermark};
 use crate::files::overlay::Patch;
 use crate::files::unlock::{LogFiles, lost_keys};
+use crate::files::unreadable_heads;
 use crate::maintenance::progress::ProgressReporter;
 use crate::read::read_repair::{Repaired, hides_end, read_repaired};
 use crate::recover::report::TailState;
@@ -176,6 +177,18 @@ fn look(
 
 /// Verifies a log without a writer, skipping blocks that the device cannot read.
 pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
+    let found = look_around_data(storage);
+    let Err(true) = found.as_ref().map_err(is_read_error) else { return found };
+    let Some((view, unreadable)) = unreadable_heads::view(storage)? else { return found };
+    let mut found = look_around_data(&view)?;
+    found.damage.extend(unreadable);
+    found.verdict = found.judge();
+    Ok(found)
+}
+
+/// Like [`look_around`], but the device must be able to read the manifest and all headers, marks
+/// and seals.
+fn look_around_data(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let catalog = load_catalog(storage, None)?;
     let scan = LogScanner::new(&catalog, None).skip_io_errors(true).allow_locked();
     judge(scan, (&catalog, false), &mut ProgressReporter::new(&mut |_| {}))
@@ -185,8 +198,10 @@ pub(crate) fn look_around(storage: &Arc<dyn Storage>) -> Result<Verification> {
 pub(crate) fn look_around_repaired(storage: &Arc<dyn Storage>) -> Result<Verification> {
     let mut newest = None;
     let look_at = |log: &Arc<dyn Storage>| {
-        let catalog = load_catalog(log, None)?;
-        newest = catalog.chain.last().map(|link| link.segment.header.clone());
+        // Of a log with an unreadable header, mark or seal, the damage tells enough.
+        let catalog = load_catalog(log, None).ok();
+        let last = catalog.as_ref().and_then(|catalog| catalog.chain.last());
+        newest = last.map(|link| link.segment.header.clone());
         look_around(log)
     };
     let mut found = select(read_repaired(storage, look_at, Verification::doubtful)?)?;

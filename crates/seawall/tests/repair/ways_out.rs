@@ -157,9 +157,12 @@ fn the_log_goes_on(image: &Image, damaged: &MemStorage, what: &dyn Fn() -> Strin
 /// not skip damage; for those that do, the damage is reported.
 #[test]
 fn unreadable_block_is_not_damage_and_hides_no_end() {
-    for end in [End::Closed, End::PowerCut] {
-        let image = write(end);
-        for file in files(&image.device).into_iter().filter(|file| file.contains("seg")) {
+    for image in images().filter(|image| matches!(image.end, End::Closed | End::PowerCut)) {
+        let end = (image.end, image.layout);
+        let others = ["manifest".to_owned()];
+        let is_head = |file: &String| file.contains(".seg") || file.contains(".head");
+        let heads = files(&image.device).into_iter().filter(is_head);
+        for file in heads.chain(others) {
             let length = image.device.bytes(&file).unwrap().len();
             for start in (0..length).step_by(512) {
                 let device = image.device.kill();
@@ -170,8 +173,7 @@ fn unreadable_block_is_not_damage_and_hides_no_end() {
                 let verdict = judge(&device);
                 assert!(!matches!(&verdict, Ok(found) if !found.damage.is_empty()), "{}", what());
                 if start < 4 * 512 {
-                    // The block is of the header, marks or seal: nothing is known of such a
-                    // segment.
+                    read_without_head(&image, &device, &what);
                     continue;
                 }
                 read_around(&image, &device, &what);
@@ -181,7 +183,31 @@ fn unreadable_block_is_not_damage_and_hides_no_end() {
                 let is_named = !damage.is_empty();
                 assert!(is_named || file != NEWEST || !is_data, "{}", what());
             }
+            let device = image.device.kill();
+            device.fail_read(&file, 0..4 * 512);
+            read_without_head(&image, &device, &|| format!("{end:?}, {file}, all of the head"));
         }
+    }
+}
+
+/// A diagnosis names what the device cannot read, and every record that a salvage does not copy.
+fn read_without_head(image: &Image, device: &MemStorage, what: &dyn Fn() -> String) {
+    let mut maintenance = common::maintenance(&storage(device));
+    let found = maintenance.diagnose().unwrap_or_else(|error| panic!("{}: {error}", what()));
+    let unreadable = |damage: &Damage| damage.cause == Corruption::Unreadable;
+    // A diagnosis reads the marks of the newest segment only.
+    let is_named = found.damage.is_empty() || found.damage.iter().any(unreadable);
+    assert!(is_named, "{}: {:?}", what(), found.damage);
+    let (target, rescued) = rescue(device).unwrap_or_else(|error| panic!("{}: {error}", what()));
+    assert!(rescued.damage.iter().any(unreadable), "{}: {:?}", what(), rescued.damage);
+    assert_eq!(rescued.records, found.records, "{}", what());
+    let kept = read(&target, true).unwrap();
+    are_as_written(image, &kept, what);
+    for lsn in 1..=image.records.len() as u64 {
+        let lost = |damage: &Damage| damage.lost.is_some_and(|lost| names(&lost, lsn));
+        let is_lost = found.damage.iter().any(lost);
+        assert!(kept.records.contains_key(&lsn) != is_lost, "{}: record {lsn}", what());
+        assert_eq!(is_lost, rescued.damage.iter().any(lost), "{}: record {lsn}", what());
     }
 }
 

@@ -186,6 +186,8 @@ fn plan(args: &Repair, opener: &Opener) -> Result<Exit, Failure> {
         Ok(mend) => Some(mend),
         // Without a replica, verification is enough.
         Err(Error::NotALog { .. }) if args.from_replica.is_empty() => None,
+        // Nothing can be repaired in place without all headers, but records can be salvaged.
+        Err(Error::Io { .. }) if args.from_replica.is_empty() && !found.damage.is_empty() => None,
         Err(error) => return Err(fail(error)),
     };
     let cut = match opener.maintenance(&args.log).plan_truncation() {
