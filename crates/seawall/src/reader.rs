@@ -195,20 +195,24 @@ impl<T: ?Sized, C: Codec<T>> LogReader<T, C> {
     ///
     /// [`Error::BeyondEnd`]: crate::Error::BeyondEnd
     pub fn follow(&self, from: Lsn) -> Result<Follower<T, C>> {
-        self.check_position(from).of_log(&*self.files)?;
+        let cursor = self.cursor_after(from).of_log(&*self.files)?;
         let clock = Arc::new(SystemClock::new());
         let new_records = NewRecords::Polling(self.files.storage.clone(), clock);
-        Ok(Follower::new(new_records, self.read_from(from)?, 0))
+        Ok(Follower::new(new_records, Records::new(cursor, self.schema), 0))
     }
 
+    /// A cursor at `from` that has read the record before, and so notices if that is truncated.
     /// Refuses a position after the end of the log.
-    fn check_position(&self, from: Lsn) -> Result<()> {
-        let Some(before) = from.previous() else { return Ok(()) };
-        match self.cursor(before) {
+    fn cursor_after(&self, from: Lsn) -> Result<Cursor> {
+        let Some(before) = from.previous() else { return self.cursor(from) };
+        let mut cursor = match self.cursor(before) {
             // Reading from `from` reports whether that record was pruned, too.
-            Err(Error::Pruned { .. }) => Ok(()),
-            cursor => cursor?.check_reaches(from),
-        }
+            Err(Error::Pruned { .. }) => return self.cursor(from),
+            cursor => cursor?,
+        };
+        cursor.check_reaches(from)?;
+        // A lost record cannot be read.
+        if cursor.next_lsn() == from { Ok(cursor) } else { self.cursor(from) }
     }
 
     /// Like [`read_from`](Self::read_from), but lends each record's bytes instead of decoding them.

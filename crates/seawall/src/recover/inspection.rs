@@ -37,7 +37,7 @@ pub(crate) struct Inspection {
     pub(crate) schema_before_lost: u32,
     /// Number of intact records after the first damage.
     pub(crate) intact_behind: u64,
-    /// The end of the last damaged place of the newest segment in which records are lost.
+    /// The end of the last damaged place of the newest segment.
     pub(crate) damaged_to: Option<Lsn>,
     pub(crate) end: Option<ScanEnd>,
     /// The first record.
@@ -139,14 +139,12 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
                     found.schema_before_lost = scan.schema();
                     kept = found.count_before_lost();
                 }
-                if loses_records(&damages) {
-                    found.damaged_to = scan.last().filter(|last| Some(*last) >= newest_base);
-                }
+                found.damaged_to = scan.last().filter(|last| Some(*last) >= newest_base);
                 found.damage.extend(damages);
                 found.intact_behind += to_u64(salvaged.len()) - kept;
             }
             ScanItem::End(end) => {
-                if loses_records(&end.damage) {
+                if end.damage.iter().any(|damage| damage.lost.is_some()) {
                     found.damaged_to = end.last;
                 }
                 found.end = Some(end);
@@ -158,10 +156,6 @@ pub(crate) fn inspect(log: &LogFiles, until: Until) -> Result<Inspection> {
     }
     found.damage.extend(found.end.iter().flat_map(|end| end.damage.clone()));
     Ok(found)
-}
-
-fn loses_records(damages: &[Damage]) -> bool {
-    damages.iter().any(|damage| damage.lost.is_some())
 }
 
 impl Inspection {

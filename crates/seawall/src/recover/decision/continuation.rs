@@ -22,7 +22,7 @@ pub(crate) struct ResumeEvidence<'a> {
     /// The end of the newest segment; `None` if the scan did not reach it.
     pub(crate) tail: Option<TailForm>,
     pub(crate) damaged: Damaged,
-    /// The end of the last damaged place of the newest segment in which records are lost.
+    /// The end of the last damaged place of the newest segment.
     pub(crate) damaged_to: Option<Lsn>,
     /// Whether a repair rewrites records that it salvaged from a damaged batch.
     pub(crate) has_salvaged: bool,
@@ -175,8 +175,8 @@ impl ResumeEvidence<'_> {
     fn sure(&self) -> Option<Lsn> {
         // If the newest segment has no end, there is nothing to rewrite after the last record.
         let sure = if self.tail.is_some() { self.confirmed } else { self.last };
-        // A new segment cannot carry lost records, and its base names them durably: without it,
-        // only `live` may tell that the end is lost.
+        // Nothing in a damaged place is carried, so what is intact there must stay readable. The
+        // base names lost records durably: without it, only `live` may tell that the end is lost.
         let sure = sure.max(self.damaged_to);
         let before = self.bases.last().and_then(|base| base.previous());
         let sure = if self.replaces_newest() { sure.min(before) } else { sure };
