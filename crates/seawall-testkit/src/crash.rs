@@ -182,17 +182,19 @@ impl CrashTest {
     {
         let mut tried = Tried::default();
         let (device, witness, outcome) = work(&workload, u64::MAX);
+        let outcome = outcome.into_result();
         outcome.map_err(|why| Failure { case: None, why: format!("without a crash: {why}") })?;
         let look = |device: &MemStorage, witness: &W| judge(device, witness, (&recover, &check));
         look(&device.kill(), &witness).map_err(|why| Failure { case: None, why })?;
         tried.steps = device.steps();
         let mut dice = Dice::new(self.seed);
         for step in 0..=tried.steps {
-            let (device, witness, _) = work(&workload, step);
+            let (device, witness, outcome) = work(&workload, step);
+            let crashed = outcome.expect_no_panic(WORKLOAD);
             for (left, state) in lefts(&device, self.cuts_max, dice.any()) {
                 let first = Crash { step, left };
                 let fail = |why| Failure { case: Some(Case { first, second: None }), why };
-                look(&state.kill(), &witness).map_err(fail)?;
+                crashed.clone().and_then(|()| look(&state.kill(), &witness)).map_err(fail)?;
                 tried.states += 1;
                 if self.second_one_in > 0 && dice.one_in(self.second_one_in) {
                     let max = (self.second_cuts_max, dice.any());
@@ -218,15 +220,17 @@ impl CrashTest {
         W: Default,
         E: Debug,
     {
-        let (device, witness, _) = work(&workload, case.first.step);
+        let fail = |why| Failure { case: Some(case), why };
+        let (device, witness, outcome) = work(&workload, case.first.step);
+        outcome.expect_no_panic(WORKLOAD).map_err(fail)?;
         let mut state = case.first.left.of(&device);
         if let Some(second) = case.second {
             state.stop_after(second.step);
-            let _ = attempt(|| recover(Arc::new(state.clone())));
+            let outcome = attempt(|| recover(Arc::new(state.clone())));
+            outcome.expect_no_panic(RECOVERY).map_err(fail)?;
             state = second.left.of(&state);
         }
-        let judged = judge(&state, &witness, (&recover, &check));
-        judged.map_err(|why| Failure { case: Some(case), why })
+        judge(&state, &witness, (&recover, &check)).map_err(fail)
     }
 }
 
@@ -234,7 +238,7 @@ impl CrashTest {
 fn work<W: Default, E: Debug>(
     workload: &impl Fn(Arc<dyn Storage>, &mut W) -> Result<(), E>,
     stop: u64,
-) -> (MemStorage, W, Result<(), String>) {
+) -> (MemStorage, W, Outcome<()>) {
     let device = MemStorage::new();
     device.stop_after(stop);
     let mut witness = W::default();
@@ -242,14 +246,45 @@ fn work<W: Default, E: Debug>(
     (device, witness, outcome)
 }
 
-/// Runs `act` and converts a panic to an error.
-fn attempt<T, E: Debug>(act: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+/// The names of the two parts, for the text of a failure.
+const WORKLOAD: &str = "workload";
+const RECOVERY: &str = "recovery";
+
+/// The end of a workload or a recovery.
+enum Outcome<T> {
+    Done(T),
+    Error(String),
+    Panic(String),
+}
+
+impl<T> Outcome<T> {
+    /// Converts an error or a panic to its text.
+    fn into_result(self) -> Result<T, String> {
+        match self {
+            Self::Done(done) => Ok(done),
+            Self::Error(why) => Err(why),
+            Self::Panic(text) => Err(format!("a panic: {text}")),
+        }
+    }
+
+    /// Accepts an error, which a crash may cause, but no panic.
+    fn expect_no_panic(self, part: &str) -> Result<(), String> {
+        match self {
+            Self::Done(_) | Self::Error(_) => Ok(()),
+            Self::Panic(text) => Err(format!("the crashed {part} failed: a panic: {text}")),
+        }
+    }
+}
+
+/// Runs `act` and catches a panic.
+fn attempt<T, E: Debug>(act: impl FnOnce() -> Result<T, E>) -> Outcome<T> {
     match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(done) => done.map_err(|error| format!("{error:?}")),
+        Ok(Ok(done)) => Outcome::Done(done),
+        Ok(Err(error)) => Outcome::Error(format!("{error:?}")),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Err(format!("a panic: {}", text.unwrap_or_default()))
+            Outcome::Panic(text.unwrap_or_default())
         }
     }
 }
@@ -262,12 +297,9 @@ fn judge<W, S, E: Debug>(
         &impl Fn(&W, &S) -> Result<(), String>,
     ),
 ) -> Result<(), String> {
-    let found = attempt(|| recover(Arc::new(device.clone())));
+    let found = attempt(|| recover(Arc::new(device.clone()))).into_result();
     let found = found.map_err(|why| format!("the recovery failed: {why}"))?;
-    match attempt(|| Ok::<_, String>(check(witness, &found))) {
-        Ok(judged) => judged,
-        Err(why) => Err(why),
-    }
+    attempt(|| Ok::<_, String>(check(witness, &found))).into_result()?
 }
 
 /// Recovers `state`, crashes that recovery at every step, and recovers again.
@@ -277,16 +309,18 @@ fn second<S, E: Debug>(
     recover: &impl Fn(Arc<dyn Storage>) -> Result<S, E>,
     look: &dyn Fn(&MemStorage) -> Result<(), String>,
 ) -> Result<u64, Failure> {
+    // A recovery of this state has just succeeded.
     let whole = state.kill();
     let _ = attempt(|| recover(Arc::new(whole.clone())));
     let mut states = 0;
     for step in 0..whole.steps() {
         let again = state.kill();
         again.stop_after(step);
-        let _ = attempt(|| recover(Arc::new(again.clone())));
+        let crashed = attempt(|| recover(Arc::new(again.clone()))).expect_no_panic(RECOVERY);
         for (left, after) in lefts(&again, cuts_max, seed ^ step) {
             let second = Some(Crash { step, left });
-            look(&after).map_err(|why| Failure { case: Some(Case { first, second }), why })?;
+            let fail = |why| Failure { case: Some(Case { first, second }), why };
+            crashed.clone().and_then(|()| look(&after)).map_err(fail)?;
             states += 1;
         }
     }

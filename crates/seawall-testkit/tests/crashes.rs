@@ -90,6 +90,38 @@ fn failure_without_a_crash_is_reported_as_such_and_panics_are_failures() {
 }
 
 #[test]
+fn panic_of_a_crashed_workload_is_a_failure_and_replayed() {
+    let workload = |disk: Arc<dyn Storage>, (): &mut ()| {
+        create(&disk).expect("a device never fails");
+        Ok::<(), io::Error>(())
+    };
+    let (recover, check) = (|_: Arc<dyn Storage>| Ok(()), |(): &(), (): &()| Ok(()));
+    let failure = crash_test(workload, recover, check).unwrap_err();
+    assert!(failure.why.contains("crashed workload failed: a panic: a device"), "{failure}");
+    let case = failure.case.unwrap();
+    assert_eq!(case.second, None);
+    assert_eq!(CrashTest::replay(case, workload, recover, check), Err(failure));
+}
+
+#[test]
+fn panic_of_a_crashed_recovery_is_a_failure_and_replayed() {
+    let workload = |disk: Arc<dyn Storage>, (): &mut ()| create(&disk);
+    let recover = |disk: Arc<dyn Storage>| {
+        if let Ok(file) = disk.open("state", seawall_io::Access::ReadWrite) {
+            let _ = file.write_at(&[7; 512], 0);
+            file.sync().expect("a device never fails");
+        }
+        Ok::<(), io::Error>(())
+    };
+    let check = |(): &(), (): &()| Ok(());
+    let failure = CrashTest::new().second(1, 8).run(workload, recover, check).unwrap_err();
+    assert!(failure.why.contains("crashed recovery failed: a panic: a device"), "{failure}");
+    let case = failure.case.unwrap();
+    assert!(case.second.is_some(), "{case}");
+    assert_eq!(CrashTest::replay(case, workload, recover, check), Err(failure));
+}
+
+#[test]
 fn each_choice_gives_a_different_state() {
     let device = MemStorage::new();
     device.create("a").unwrap().write_at(&[1; 1024], 0).unwrap();
