@@ -140,9 +140,12 @@ impl Witness {
         self.check_log(&log)
     }
 
-    /// The same as `check`, for a log that prunes.
-    pub(crate) fn check_pruned(&self, device: &MemStorage) -> u64 {
-        self.check_log(&cut(device))
+    /// The same as `check`, for a log that prunes: if it did, at least `kept_min` records are left.
+    pub(crate) fn check_pruned(&self, device: &MemStorage, kept_min: u64) -> u64 {
+        let log = cut(device);
+        let (oldest, last) = (log.oldest().get(), self.check_log(&log));
+        assert!(oldest == 1 || last + 1 - oldest >= kept_min, "only {oldest} to {last} is left");
+        last
     }
 
     fn check_log(&self, log: &Bytes) -> u64 {
