@@ -7,7 +7,9 @@ use scheduler::time;
 use seawall::{Level, Lsn};
 use seawall_testkit::MemStorage;
 
-use crate::world::{Bytes, Witness, any, any_level, below, join, open, quiet, record, tasks};
+use crate::world::{
+    Bytes, Witness, again, any, any_level, below, join, open, quiet, record, tasks,
+};
 
 pub(crate) fn appends_of_every_level_are_numbered_and_kept() {
     time::flow();
@@ -92,7 +94,8 @@ pub(crate) fn a_log_that_idles_is_confirmed() {
     let last = log.append(b"the last").unwrap();
     // Evidence that survives a power cut, whatever the log says of it.
     let confirmed = || -> Option<Lsn> {
-        let after: Bytes = quiet().open_in(Arc::new(device.power_cut(|_| false))).unwrap();
+        let after = device.power_cut(|_| false);
+        let after: Bytes = again(&after).open_in(Arc::new(after)).unwrap();
         after.recovery().confirmed
     };
     while confirmed() != Some(last) {

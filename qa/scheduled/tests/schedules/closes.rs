@@ -12,7 +12,9 @@ use seawall::{Error, Level, Lsn, Ticket};
 use seawall_testkit::MemStorage;
 
 use crate::waiters::{Bell, poll_once};
-use crate::world::{Bytes, Witness, any, any_level, below, coin, join, open, quiet, record, tasks};
+use crate::world::{
+    Bytes, Witness, again, any, any_level, below, coin, join, open, quiet, record, tasks,
+};
 
 pub(crate) fn a_close_leaves_no_ticket_waiting() {
     let device = MemStorage::new();
@@ -42,7 +44,7 @@ pub(crate) fn a_close_leaves_no_ticket_waiting() {
     } else {
         drop(log);
     }
-    let again = open(&quiet(), &device);
+    let again = open(&again(&device), &device);
     assert_eq!(again.durable().map(Lsn::get), Some(4), "all were written, and the lock is free");
     assert_eq!(again.recovery().confirmed.map(Lsn::get), Some(4), "the close is noted");
     join(work);
@@ -78,7 +80,7 @@ pub(crate) fn a_close_beside_appends_keeps_what_they_were_told() {
             }
         }
     }));
-    let again = open(&quiet(), &device);
+    let again = open(&again(&device), &device);
     assert_eq!(again.recovery().confirmed, again.durable(), "the close is noted");
     drop((again, log));
     witness.check(&device);

@@ -10,7 +10,9 @@ use scheduler::time;
 use seawall::{Error, Lsn};
 use seawall_testkit::MemStorage;
 
-use crate::world::{Bytes, Witness, any, below, coin, join, lsn, open, quiet, record, tasks};
+use crate::world::{
+    Bytes, Witness, again, any, below, coin, join, lsn, open, quiet, record, tasks,
+};
 
 /// An append: when it began and ended, counted in events, the LSN that it returned, and its record.
 #[derive(Debug)]
@@ -48,7 +50,8 @@ fn cut_beside(append: fn(&Bytes, &[u8]) -> seawall::Result<Lsn>) {
     join(appends);
     let (began, ended, last) = cut.join().unwrap();
     let calls = std::mem::take(&mut *calls.lock().unwrap());
-    let after: Bytes = quiet().open_in(Arc::new(device.power_cut(|_| coin()))).unwrap();
+    let after = device.power_cut(|_| coin());
+    let after: Bytes = again(&after).open_in(Arc::new(after)).unwrap();
     let found = after.read_from(Lsn::FIRST).unwrap().map(|entry| entry.unwrap());
     let found: BTreeMap<u64, Vec<u8>> = found.map(|(n, bytes)| (n.get(), bytes)).collect();
     for Call { began: from, ended: to, number, bytes } in &calls {
@@ -99,7 +102,8 @@ pub(crate) fn confirmations_beside_a_cut_leave_no_append_waiting() {
     ticket.wait().unwrap();
     confirms.join().unwrap();
     assert!(cuts.join().unwrap() > last.unwrap());
-    let after: Bytes = quiet().open_in(Arc::new(device.power_cut(|_| coin()))).unwrap();
+    let after = device.power_cut(|_| coin());
+    let after: Bytes = again(&after).open_in(Arc::new(after)).unwrap();
     assert_eq!(after.durable(), log.durable());
 }
 
@@ -133,7 +137,8 @@ pub(crate) fn checkpoints_and_prunes_go_between_appends() {
     });
     join(appends);
     let oldest = prunes.join().unwrap();
-    let after: Bytes = quiet().open_in(Arc::new(device.power_cut(|_| coin()))).unwrap();
+    let after = device.power_cut(|_| coin());
+    let after: Bytes = again(&after).open_in(Arc::new(after)).unwrap();
     assert_eq!(after.oldest(), oldest);
     for (number, bytes) in witness.kept() {
         match after.get(lsn(number)) {

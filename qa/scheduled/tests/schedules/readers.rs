@@ -9,7 +9,7 @@ use seawall::{LogReader, Lsn, Raw};
 use seawall_testkit::MemStorage;
 
 use crate::disk::Disk;
-use crate::world::{Witness, any, below, coin, join, lsn, open, quiet, record, tasks};
+use crate::world::{Witness, again, any, below, coin, join, lsn, open, quiet, record, tasks};
 
 /// Simulated time does not advance: a reader that misses the wake-up sleeps forever.
 pub(crate) fn a_follower_is_woken_by_each_record() {
@@ -104,11 +104,12 @@ pub(crate) fn a_reader_elsewhere_sees_nothing_that_a_power_cut_takes() {
     let elsewhere = device.clone();
     let reader = spawn(move || {
         for _ in 0..=below(3) {
-            let reader: LogReader<[u8], Raw> = LogReader::open_in(Disk::on(&elsewhere)).unwrap();
+            let reader: LogReader<[u8], Raw> =
+                again(&elsewhere).open_any_reader_in(Disk::on(&elsewhere)).unwrap();
             let entries = reader.read_from(Lsn::FIRST).unwrap();
             let seen: Vec<(Lsn, Vec<u8>)> = entries.map(|entry| entry.unwrap()).collect();
             let after = elsewhere.power_cut(|_| coin());
-            let log: crate::world::Bytes = quiet().open_in(Arc::new(after)).unwrap();
+            let log: crate::world::Bytes = again(&after).open_in(Arc::new(after)).unwrap();
             for (number, bytes) in seen {
                 assert_eq!(log.get(number).unwrap(), Some(bytes), "{number} was shown");
             }

@@ -9,7 +9,7 @@ use scheduler::time;
 use seawall::{Error, Level, Lsn, Ticket};
 use seawall_testkit::MemStorage;
 
-use crate::world::{Bytes, Witness, any, any_level, coin, join, open, quiet, record, tasks};
+use crate::world::{Bytes, Witness, again, any, any_level, coin, join, open, record, tasks};
 
 /// Tries to submit a record; `None` if that would block. The witness learns only of accepted
 /// records, so it reports a refused one in the log.
@@ -110,7 +110,7 @@ pub(crate) fn a_close_beside_tries_keeps_the_taken_records_and_no_refused_one() 
         })
     }));
     let taken: u64 = taken.into_iter().sum();
-    let again = open(&quiet(), &device);
+    let again = open(&again(&device), &device);
     assert_eq!(
         again.durable().map_or(0, Lsn::get),
         taken,

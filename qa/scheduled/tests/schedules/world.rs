@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use scheduler::shuttle::rand::{Rng, thread_rng};
 use scheduler::shuttle::thread::{JoinHandle, spawn};
 use scheduler::time;
+use seawall::encryption::Key;
 use seawall::format::Geometry;
-use seawall::{Level, Log, Lsn, Options, Raw, Result};
+use seawall::parity::Parity;
+use seawall::{Compression, Level, Log, Lsn, Options, Raw, Result};
 use seawall_io::SeededEntropy;
 use seawall_testkit::MemStorage;
 
@@ -35,13 +37,9 @@ pub(crate) fn lsn(number: u64) -> Lsn {
     Lsn::new(number).expect("LSNs count from 1")
 }
 
-/// Options of a small log without background work: no idle marks, no preallocated files. After its
-/// first segment, up to three batches of any size may be in flight.
-pub(crate) fn quiet() -> Options {
-    let in_flight = u8::try_from(1 + below(3)).expect("small");
+/// Options of a small log that writes as a log without settings does.
+fn plain() -> Options {
     Options::new()
-        .writes_in_flight(in_flight)
-        .name_ahead(coin())
         .stream_batch(1, 1)
         .geometry(GEOMETRY, SEGMENT_MIN)
         .segment_size(SEGMENT_MAX)
@@ -50,10 +48,39 @@ pub(crate) fn quiet() -> Options {
         .env(Arc::new(time::Clock), Arc::new(SeededEntropy::new(below(u64::MAX))))
 }
 
-/// The same as `quiet`, but with idle marks and preallocated files in some runs.
+/// Options of a small log without background work: no idle marks, no preallocated files. After its
+/// first segment, up to three batches of any size may be in flight. Some logs are encrypted,
+/// compressed, or have parity.
+pub(crate) fn quiet() -> Options {
+    let in_flight = u8::try_from(1 + below(3)).expect("small");
+    let mut options = plain().writes_in_flight(in_flight).name_ahead(coin());
+    options = options.fill_blocks(coin());
+    if below(3) == 0 {
+        options = options.compression(Compression::Lz4).encode_sizes(0, 300);
+    }
+    if below(3) == 0 {
+        // One chunk in a batch leaves enough space for records.
+        options = options.key(key()).encode_sizes(0, 2000);
+    }
+    if below(3) == 0 {
+        options = options.parity(Parity::new(2, 1));
+    }
+    options
+}
+
+/// The same as `quiet`, but with idle marks, preallocated files and reused files in some runs.
 pub(crate) fn any() -> Options {
-    let options = quiet().preallocate(coin());
+    let options = quiet().preallocate(coin()).reuse(coin());
     if coin() { options.idle_mark(Some(std::time::Duration::from_millis(100))) } else { options }
+}
+
+/// Options to open the log on `device` again.
+pub(crate) fn again(device: &MemStorage) -> Options {
+    if device.bytes("keys").is_some() { plain().key(key()) } else { plain() }
+}
+
+fn key() -> Key {
+    Key::new(&[7; 32])
 }
 
 pub(crate) fn any_level() -> Level {
@@ -172,7 +199,7 @@ impl Witness {
 /// Cuts the power, with any part of the unsynced writes lost, and opens the log again.
 fn cut(device: &MemStorage) -> Bytes {
     let after = device.power_cut(|_| coin());
-    let log: Bytes = quiet().open_in(Arc::new(after)).expect("a crash is no damage");
+    let log: Bytes = again(&after).open_in(Arc::new(after)).expect("a crash is no damage");
     assert!(log.recovery().damage.is_empty(), "{:?}", log.recovery());
     log
 }
