@@ -145,19 +145,19 @@ fn after_fault(
     let total = from + found.records.len();
     let floor = t.cut.map_or(usize::MAX, |x| x);
     if from > t.first_needed || !agree(&found, &t.log) {
-        return s.note(&format!("P4 wrong bytes after a fault, {:?}", found.verdict), || {
+        return s.broken(&format!("P4 wrong bytes after a fault, {:?}", found.verdict), || {
             format!("{} found {:?} truth {t:?}", trace(), found.records)
         });
     }
     if let Some(broken) = judge_reuse(w, &found, c, (kind, hit)) {
-        return s.note(broken, trace);
+        return s.broken(broken, trace);
     }
     let tells = found.verdict == Verdict::Ambiguous;
     if w.live.is_some_and(|live| total < (live.durable as usize).min(floor)) {
-        return s.note(&format!("P13 a log that ends before what `live` says: {kind}"), trace);
+        return s.broken(&format!("P13 a log that ends before what `live` says: {kind}"), trace);
     }
     if total < t.closed.min(floor) {
-        return s.note(
+        return s.broken(
             &format!("P7 lost what a clean close covered, {:?}: {kind}", found.verdict),
             trace,
         );
@@ -168,7 +168,7 @@ fn after_fault(
     if promised && total < t.confirmed.min(floor) {
         let key =
             if tells { "P2 confirmed lost, cannot tell" } else { "P2 confirmed lost, SILENT" };
-        return s.note(&format!("{key}: {kind}"), || {
+        return s.broken(&format!("{key}: {kind}"), || {
             let segments: Vec<_> = w
                 .names
                 .iter()
@@ -189,7 +189,8 @@ fn after_fault(
         let may_doubt = c.rules.features.ahead == Ahead::Batch && kind == "file lost";
         if matches!(hit, Hit::Elsewhere) && promised && !(tells && may_doubt) {
             let how = if tells { "cannot tell" } else { "SILENT" };
-            return s.note(&format!("P10 synced lost to a fault elsewhere, {how}: {kind}"), trace);
+            return s
+                .broken(&format!("P10 synced lost to a fault elsewhere, {how}: {kind}"), trace);
         }
         let key = if tells { "synced lost, cannot tell" } else { "synced lost, silent" };
         let far = if promised { String::new() } else { format!(": {kind}") };

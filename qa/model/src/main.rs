@@ -160,8 +160,8 @@ fn planted(only: Option<&String>) -> u64 {
             sum.states,
             sum.faults
         );
-        if let Some((k, (_, e))) = sum.counts.iter().find(|(k, _)| k.starts_with('P')) {
-            println!("       {k} e.g. {}", e.chars().take(230).collect::<String>());
+        if let Some((k, count)) = sum.counts.iter().find(|(_, count)| count.broken) {
+            println!("       {k} e.g. {}", count.example.chars().take(230).collect::<String>());
         }
     }
     broken

@@ -105,13 +105,13 @@ fn look(w: &mut World, c: &Config, s: &mut Stats, trace: &str) -> Option<World> 
     let t = &mut w.truth;
     let Some((f, files)) = found else {
         if t.acked > t.first_needed {
-            s.note("P8 a reader finds damage where there is none", || trace.into());
+            s.broken("P8 a reader finds damage where there is none", || trace.into());
         }
         return None;
     };
     let total = f.start - 1 + f.records.len();
     if total < t.acked.min(t.cut.unwrap_or(usize::MAX)) {
-        s.note("P8 a reader misses an acknowledged record", || {
+        s.broken("P8 a reader misses an acknowledged record", || {
             format!("{trace} shows {total} truth {t:?}")
         });
     }
@@ -175,30 +175,31 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
     s.recoveries += 1;
     match found.verdict {
         Verdict::Damage(why) => {
-            let key = if beyond_help(w, c) {
-                "spoiled and cut: damage"
-            } else {
-                "P1/P5 crash alone is called damage"
-            };
-            return s.note(&format!("{key}: {why}"), || format!("{trace} {:?}", w.truth));
+            let example = || format!("{trace} {:?}", w.truth);
+            if beyond_help(w, c) {
+                return s.note(&format!("spoiled and cut: damage: {why}"), example);
+            }
+            return s.broken(&format!("P1/P5 crash alone is called damage: {why}"), example);
         }
         Verdict::Ambiguous if c.garble || c.spoil => {
             s.note("garbled: cannot tell", || trace.into())
         }
-        Verdict::Ambiguous => s.note("P5 crash alone: cannot tell", || {
+        Verdict::Ambiguous => s.broken("P5 crash alone: cannot tell", || {
             format!("{trace} {:?} {:?} {}", w.truth, found.records, dump(w, &found))
         }),
         _ => {}
     }
     if let Some(broken) = judge(w, &found) {
-        let key = if beyond_help(w, c) { "spoiled and cut" } else { "P1" };
-        return s.note(&format!("{key}: {broken}"), || {
-            format!("{trace} {:?} found {:?} truth {:?}", found.verdict, found.records, w.truth)
-        });
+        let example =
+            || format!("{trace} {:?} found {:?} truth {:?}", found.verdict, found.records, w.truth);
+        if beyond_help(w, c) {
+            return s.note(&format!("spoiled and cut: {broken}"), example);
+        }
+        return s.broken(&format!("P1: {broken}"), example);
     }
     let full = verify(w, &c.rules, c.layout);
     if (full.verdict, full.w, full.records.len()) != (found.verdict, found.w, found.records.len()) {
-        s.note("P9 judging every body gives another verdict after a crash", || trace.into());
+        s.broken("P9 judging every body gives another verdict after a crash", || trace.into());
     }
     if c.faults > 0
         && w.pending.is_empty()
@@ -231,7 +232,9 @@ pub fn explore(w: &World, c: &Config, s: &mut Stats, depth: usize, trace: &str) 
                         &format!("{trace} | dead, power cut"),
                     );
                 }
-                Err(stop) => return s.note("recovery stopped", || format!("{trace} {stop:?}")),
+                Err(stop) => {
+                    return s.broken("P14 recovery stopped", || format!("{trace} {stop:?}"));
+                }
             }
         }
         unreachable!()
@@ -301,7 +304,10 @@ pub fn every_crash(c: &Config, ops: &[Op], s: &mut Stats, name: &str) {
             .and_then(|mut writer| perform(&mut w, &mut writer, c, ops));
         (w, result)
     };
-    let (whole, _) = run(usize::MAX, &[]);
+    let (whole, result) = run(usize::MAX, &[]);
+    if let Err(stop) = result {
+        s.broken("P14 a workload stopped without a fault", || format!("{name}: {stop:?}"));
+    }
     let mut plans: Vec<Vec<(usize, u32)>> = vec![vec![]];
     if c.fail {
         for n in 0..whole.syncs {
