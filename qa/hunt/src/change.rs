@@ -38,6 +38,12 @@ pub enum Act {
 }
 
 impl Act {
+    /// Whether the bytes come from a log, so that they may be valid where they are put.
+    #[must_use]
+    pub fn is_copy(self) -> bool {
+        matches!(self, Self::Shifted | Self::Elsewhere | Self::Foreign | Self::Earlier)
+    }
+
     /// All kinds of corruption.
     pub const ALL: [Self; 12] = [
         Self::Bit,

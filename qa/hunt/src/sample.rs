@@ -14,7 +14,7 @@ use seawall_format::{
 use seawall_io::{ManualClock, SeededEntropy, Storage};
 use seawall_testkit::MemStorage;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// A log of plain bytes.
@@ -110,6 +110,10 @@ pub struct Sample {
     pub checkpoint: u64,
     /// The records, all acknowledged.
     pub records: Vec<Vec<u8>>,
+    /// The first and last LSN of each atomic set of several records.
+    pub sets: Vec<RangeInclusive<u64>>,
+    /// Where the batch or line of each record is.
+    pub stored: BTreeMap<u64, Stored>,
     /// The file with the records of the newest segment.
     pub newest: String,
     /// The file with the header of the newest segment.
@@ -118,6 +122,17 @@ pub struct Sample {
     pub ends: Vec<(u64, usize)>,
     /// The evidence that records were durable.
     pub evidence: Vec<Evidence>,
+}
+
+/// The batch or line that holds a record, and the header of its segment.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The file with the batch or line.
+    pub file: String,
+    /// Its bytes. Those of a line begin with the end of the line before it.
+    pub bytes: Range<usize>,
+    /// The file with the header.
+    pub head: String,
 }
 
 /// Bytes that confirm that all records up to an LSN were durable.
@@ -288,6 +303,13 @@ impl Sample {
         self.records.get(index).map(Vec::as_slice)
     }
 
+    /// The records of the atomic set that holds record `lsn`.
+    #[must_use]
+    pub fn set_of(&self, lsn: u64) -> RangeInclusive<u64> {
+        let set = self.sets.iter().find(|set| set.contains(&lsn));
+        set.cloned().unwrap_or(lsn..=lsn)
+    }
+
     /// The LSN of the last record.
     ///
     /// # Panics
@@ -309,6 +331,7 @@ struct Writing {
     checkpoint: u64,
     /// All records since LSN 1.
     records: Vec<Vec<u8>>,
+    sets: Vec<RangeInclusive<u64>>,
     earlier: BTreeMap<String, Vec<u8>>,
     lives: u64,
 }
@@ -324,6 +347,7 @@ impl Writing {
             first: 1,
             checkpoint: 1,
             records: vec![],
+            sets: vec![],
             earlier: BTreeMap::new(),
             lives: 0,
         };
@@ -364,6 +388,9 @@ impl Writing {
             }
         }
         self.records.extend(records);
+        if is_set && self.next() - next > 1 {
+            self.sets.push(next..=self.next() - 1);
+        }
     }
 
     fn next(&self) -> u64 {
@@ -380,6 +407,8 @@ impl Writing {
             let kept = self.next() - 3;
             self.log().truncate_after(Lsn::new(kept)).unwrap();
             self.records.truncate(usize::try_from(kept).unwrap());
+            // A set that the truncation shortens ends there.
+            self.sets = self.sets.iter().map(|set| *set.start()..=kept.min(*set.end())).collect();
             // The next records reuse LSNs of removed ones, and must differ from them.
             self.kind.seed += 1000;
         } else if turn == sets * 3 / 4 && self.kind.is_encrypted() {
@@ -419,6 +448,8 @@ impl Writing {
             first: self.first,
             checkpoint: self.checkpoint,
             records: self.records.split_off(skipped),
+            sets: self.sets,
+            stored: BTreeMap::new(),
             newest: header.data_name(),
             newest_head,
             ends: vec![],
@@ -426,6 +457,7 @@ impl Writing {
             files,
         };
         sample.find_evidence(&header);
+        sample.find_records();
         sample
     }
 }
@@ -473,7 +505,45 @@ pub fn files(device: &MemStorage) -> BTreeMap<String, Vec<u8>> {
     names.filter_map(|name| device.bytes(&name).map(|bytes| (name, bytes))).collect()
 }
 
+/// The ranges of the lines in the range `of`. A line is valid only after a line end, so its range
+/// begins with the byte before it.
+fn lines(data: &[u8], of: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    data[of].split_inclusive(|byte| *byte == b'\n').map(|line| {
+        let at = line.as_ptr().addr() - data.as_ptr().addr();
+        at.saturating_sub(1)..at + line.len()
+    })
+}
+
 impl Sample {
+    /// Finds the bytes of each record. Of two records with one LSN the later counts: the log was
+    /// truncated between them.
+    fn find_records(&mut self) {
+        let last = self.last();
+        for head in self.files.keys().filter(|name| SegmentId::from_file_name(name).is_some()) {
+            let header = begun_header(&self.files[head]);
+            let file = header.data_name();
+            let data = &self.files[&file];
+            let length = u64::try_from(data.len()).unwrap();
+            let mut scanner = Scanner::new(&header, length, Limit::Open);
+            scanner.ends_at(Offset(length));
+            while let Step::Batch(batch) = scanner.step(Window { start: Offset(0), bytes: data }) {
+                let [at, end] = [batch.offset, batch.end].map(|at| usize::try_from(at.0).unwrap());
+                let lsns = batch.header.first.get()..=batch.header.last().get();
+                let mut add = |lsn: u64, bytes| {
+                    let stored = Stored { file: file.clone(), bytes, head: head.clone() };
+                    self.stored.insert(lsn, stored);
+                };
+                if self.kind.layout == Layout::Text {
+                    lsns.zip(lines(data, at..end)).for_each(|(lsn, line)| add(lsn, line));
+                } else {
+                    lsns.for_each(|lsn| add(lsn, at..end));
+                }
+            }
+        }
+        self.stored.retain(|lsn, _| (self.first..=last).contains(lsn));
+        assert!(self.stored.keys().copied().eq(self.first..=last), "{:?}", self.stored.keys());
+    }
+
     fn find_evidence(&mut self, header: &SegmentHeader) {
         let number = |lsn: Option<Lsn>| lsn.map_or(0, Lsn::get);
         let mut found = vec![];
@@ -498,11 +568,8 @@ impl Sample {
             let [at, end] = [batch.offset, batch.end].map(|at| usize::try_from(at.0).unwrap());
             let confirmed = number(batch.header.confirmed());
             if self.kind.layout == Layout::Text {
-                // A line is valid only after a line end, so the byte before it belongs to the
-                // evidence.
-                for line in data[at..end].split_inclusive(|byte| *byte == b'\n') {
-                    let at = line.as_ptr().addr() - data.as_ptr().addr();
-                    let line = at.saturating_sub(1)..at + line.len() - 1;
+                for line in lines(data, at..end) {
+                    let line = line.start..line.end - 1;
                     add(&self.newest, std::iter::once(line).collect(), confirmed);
                 }
             } else {

@@ -12,7 +12,7 @@ use seawall::{Error, Layout, Level, Lsn, Maintenance, OpenMode};
 use seawall_format::tables;
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -21,6 +21,10 @@ const ROOM: u64 = 8 << 20;
 /// Maximum length of a file.
 const LENGTH_MAX: usize = 32 << 10;
 const EDITS_MAX: usize = 6;
+/// No sample has a record with a higher LSN.
+const LSN_MAX: u64 = 1000;
+/// Records of the largest set in a sample.
+const SET_MAX: usize = 3;
 
 /// The plainest kind of a log.
 pub(super) const PLAIN: Kind = Kind {
@@ -375,7 +379,7 @@ fn look(device: &MemStorage, kind: Kind, script: &mut Unstructured<'_>) {
         goes_on(&device.kill(), &found, (Kind { layout, ..opened }, mode));
     }
     is_rescued(device, kind, skipping.as_ref());
-    is_cut(&device.kill(), kind);
+    is_cut(&device.kill(), kind, plain.as_ref());
 }
 
 /// Checks that `get` returns the records that the cursor delivered. If the next segment does not
@@ -437,17 +441,17 @@ fn goes_on(
     assert_eq!(after.last_lsn, Some(lsn));
 }
 
-/// Checks that a salvaged log is sound and that its records match those that were readable before.
+/// Checks that a salvaged log is sound, and has all records that were readable before except those
+/// of broken sets.
 fn is_rescued(device: &MemStorage, kind: Kind, skipping: Option<&Reading>) {
     let target = MemStorage::new();
     target.limit(ROOM);
     let source: Arc<dyn Storage> = Arc::new(device.kill());
-    if kind.maintenance(&source).salvage_to(Arc::new(target.clone())).is_err() {
-        return;
-    }
+    let Ok(report) = kind.maintenance(&source).salvage_to(Arc::new(target.clone())) else { return };
     let found = verify(&target, kind).unwrap_or_else(|error| panic!("the rescued: {error}"));
     assert_eq!(found.verdict, Verdict::Clean, "{found:?}");
-    let Some(rescued) = read(&target, kind, false) else { return };
+    let rescued = read(&target, kind, false).expect("a clean log is readable");
+    assert_eq!(report.records, to_u64(rescued.records.len()), "{report:?}");
     let Some(skipping) = skipping else { return };
     let there: BTreeMap<_, _> = skipping.records.iter().map(|(lsn, bytes)| (lsn, bytes)).collect();
     for (lsn, payload) in &rescued.records {
@@ -455,9 +459,30 @@ fn is_rescued(device: &MemStorage, kind: Kind, skipping: Option<&Reading>) {
         // records.
         assert!(there.get(lsn).is_none_or(|found| *found == payload), "record {lsn}");
     }
+    let kept: BTreeSet<_> = rescued.records.iter().map(|(lsn, _)| lsn).collect();
+    if report.given_up.iter().any(|lost| lost.to > Lsn::new(LSN_MAX)) {
+        // A forged batch says that it has records of later segments; the first ones count.
+        return;
+    }
+    let lacks: Vec<_> = there.into_keys().filter(|lsn| !kept.contains(lsn)).collect();
+    assert!(to_u64(lacks.len()) <= report.broken_sets, "{lacks:?} are not rescued: {report:?}");
+    let is_named = |lsn: u64| {
+        report
+            .given_up
+            .iter()
+            .any(|lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn))
+    };
+    let silent = lacks.into_iter().find(|lsn| !is_named(**lsn));
+    assert_eq!(silent, None, "silently not rescued: {report:?}");
 }
 
-fn is_cut(device: &MemStorage, kind: Kind) {
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).expect("in memory")
+}
+
+/// Checks that a truncation of the damaged tail does what was planned, and keeps the records before
+/// the damage.
+fn is_cut(device: &MemStorage, kind: Kind, plain: Option<&Reading>) {
     let before = contents(device);
     let storage: Arc<dyn Storage> = Arc::new(device.clone());
     let is_forged = matches!(verify(device, kind), Err(Error::Key { .. }));
@@ -467,11 +492,19 @@ fn is_cut(device: &MemStorage, kind: Kind) {
     let planned = planned.unwrap_or_else(|error| panic!("done, and not planned: {error}"));
     assert_eq!((cut.last, cut.intact_behind), (planned.last, planned.intact_behind));
     match verify(device, kind) {
-        Ok(found) => assert_eq!(found.tail, TailState::Clean, "{found:?}"),
+        Ok(found) => {
+            assert_eq!(found.tail, TailState::Clean, "{found:?}");
+        }
         // Like an open, the truncation does not read records before the checkpoint.
         Err(Error::Key { .. }) if is_forged => {}
-        Err(error) => assert!(matches!(error, Error::NotALog { .. }), "{error}"),
+        Err(error) => panic!("after a cut: {error}"),
     }
+    let Some(plain) = plain else { return };
+    // A set is kept whole or not at all, and the damage may be within one.
+    let whole = plain.records.len().saturating_sub(SET_MAX - 1);
+    let kept = read(device, kind, true).map_or(vec![], |reading| reading.records);
+    let lacks = plain.records.iter().take(whole).find(|record| !kept.contains(record));
+    assert!(lacks.is_none(), "a cut takes {lacks:?} from before the damage: {cut:?}");
 }
 
 /// Returns scripts of a form that a fuzzer would take long to find.
