@@ -64,6 +64,12 @@ const PARTS: &[Part] = &[
         deep: &["check", "1"],
     },
     Part {
+        name: "model-faults",
+        about: "the format's rules after one fault in some states of small workloads; 10 minutes",
+        command: MODEL,
+        deep: &["faults", "64"],
+    },
+    Part {
         name: "model-random",
         about: "the format's rules, in random workloads; ten minutes",
         command: MODEL,

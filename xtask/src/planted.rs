@@ -3,17 +3,27 @@
 //! ```text
 //! # breaks: An append returns before any sync.
 //! # caught by: cargo test -p seawall-tests --test all acknowledged_records_survive
+//! # says: record 7 is missing
 //! diff --git a/... b/...
 //! ```
+//!
+//! Two lines are optional: `# says: TEXT`, part of what the command then prints, and
+//! `# hangs: yes`, if it does not end by itself.
 
 const BREAKS: &str = "# breaks: ";
 const CAUGHT_BY: &str = "# caught by: ";
+const SAYS: &str = "# says: ";
+const HANGS: &str = "# hangs: yes";
 
 /// What a planted bug breaks, and the command that fails with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     pub(crate) breaks: &'a str,
     pub(crate) caught_by: &'a str,
+    /// Part of what the command prints when it fails.
+    pub(crate) says: Option<&'a str>,
+    /// Whether the command does not end by itself.
+    pub(crate) hangs: bool,
 }
 
 impl<'a> Head<'a> {
@@ -30,9 +40,13 @@ impl<'a> Head<'a> {
         if !breaks.ends_with('.') {
             return Err(format!("`{BREAKS}` is not followed by one sentence"));
         }
+        let mut lines = lines.peekable();
+        let says = lines.next_if(|line| line.starts_with(SAYS.trim_end()));
+        let says = says.map(|line| field(Some(line), SAYS)).transpose()?;
+        let hangs = lines.next_if_eq(&HANGS).is_some();
         match lines.next() {
-            None => Ok(Self { breaks, caught_by }),
-            Some(_) => Err(format!("`diff --git` does not follow the line `{CAUGHT_BY}...`")),
+            None => Ok(Self { breaks, caught_by, says, hangs }),
+            Some(_) => Err("another line than `# says: ...` and `# hangs: yes`".to_owned()),
         }
     }
 }
@@ -62,11 +76,15 @@ mod tests {
     const DIFF: &str = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n";
 
     #[test]
-    fn head_has_two_lines_and_the_difference_follows() {
+    fn head_has_up_to_four_lines_and_the_difference_follows() {
         let patch = format!("# breaks: A is lost.\n# caught by: cargo test a\n{DIFF}");
-        let head = Head { breaks: "A is lost.", caught_by: "cargo test a" };
+        let breaks = "A is lost.";
+        let mut head = Head { breaks, caught_by: "cargo test a", says: None, hangs: false };
         assert_eq!(Head::of(&patch), Ok(head));
         assert_eq!(split(&patch).1, DIFF);
+        let patch = patch.replace("\ndiff", "\n# says: a is gone\n# hangs: yes\ndiff");
+        head = Head { says: Some("a is gone"), hangs: true, ..head };
+        assert_eq!(Head::of(&patch), Ok(head));
     }
 
     #[test]
@@ -79,6 +97,8 @@ mod tests {
             "# breaks: \n# caught by: cargo test a\n",
             "# breaks: A is lost.\n# caught by:\n",
             "# breaks: A is lost.\n# caught by: cargo test a\n# more\n",
+            "# breaks: A is lost.\n# caught by: cargo test a\n# says: \n",
+            "# breaks: A is lost.\n# caught by: cargo test a\n# hangs: no\n",
         ] {
             assert!(Head::of(&format!("{head}{DIFF}")).is_err(), "{head}");
         }

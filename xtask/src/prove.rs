@@ -114,7 +114,7 @@ fn list(bugs: &[Bug], json: bool) -> io::Result<bool> {
     if !json {
         writeln!(out, "| planted bug | breaks | caught by |\n|---|---|---|")?;
     }
-    for Bug { name, breaks, caught_by } in bugs {
+    for Bug { name, breaks, caught_by, .. } in bugs {
         if json {
             let caught_by = quote(&caught_by.to_string());
             let fields =
@@ -301,9 +301,11 @@ impl Bench {
         }
         let count = |name: &str| done.iter().filter(|bug| bug.1.name() == name).count();
         let (caught, compile) = (count("caught"), count("compiles"));
-        let (missed, stale) = (count("MISSED"), count("STALE"));
+        let (missed, other, stale) = (count("MISSED"), count("OTHER"), count("STALE"));
         let sum = match self.trial {
-            Trial::Run => format!("{caught} caught, {missed} missed, {stale} stale"),
+            Trial::Run => {
+                format!("{caught} caught, {missed} missed, {other} otherwise, {stale} stale")
+            }
             Trial::Compile => format!("{compile} compile, {stale} stale"),
         };
         let minutes = self.clock.now().as_secs().div_ceil(60);

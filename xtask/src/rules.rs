@@ -59,6 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
         "no `todo!`, `dbg!`, ignored test or note to fix it later",
         code::unfinished,
     ),
+    rule("skipped", "a test reports what it skips where cargo shows it", code::hidden_skips),
     rule("cast", "no `as` to an integer outside of tests", code::casts),
     rule("unwrap", "no `.unwrap()` outside of tests", code::unwrap),
     rule("machine", "files, clocks and sleep belong to seawall-io", code::machine),

@@ -14,6 +14,10 @@ pub(super) struct Bug {
     pub(super) name: String,
     pub(super) breaks: String,
     pub(super) caught_by: CargoCommand,
+    /// Part of what the command prints when it fails.
+    pub(super) says: Option<String>,
+    /// Whether the command does not end by itself.
+    pub(super) hangs: bool,
 }
 
 /// A cargo command line, split into words.
@@ -45,9 +49,10 @@ pub(super) fn read_all(root: &Path) -> io::Result<Vec<Bug>> {
 
 impl Bug {
     fn parse(name: &str, patch: &str) -> Result<Self, String> {
-        let Head { breaks, caught_by } = Head::of(patch)?;
+        let Head { breaks, caught_by, says, hangs } = Head::of(patch)?;
         let caught_by = CargoCommand::new(caught_by)?;
-        Ok(Self { name: name.to_owned(), breaks: breaks.to_owned(), caught_by })
+        let says = says.map(str::to_owned);
+        Ok(Self { name: name.to_owned(), breaks: breaks.to_owned(), caught_by, says, hangs })
     }
 }
 
@@ -204,6 +209,8 @@ mod tests {
             name: "a-b".to_owned(),
             breaks: "C is lost.".to_owned(),
             caught_by: CargoCommand::new("cargo test -p e --test f g").unwrap(),
+            says: None,
+            hangs: false,
         };
         assert_eq!(Bug::parse("a-b", patch), Ok(expected));
     }

@@ -167,7 +167,7 @@ impl Carrier {
         }
         let is_kept = new.iter().all(|function| function.contains(test));
         let only = new.pop_first().filter(|_| !is_kept && new.is_empty());
-        // The command is the last line of the head, and the test name its last word.
+        // The head names the test once, as the last word of its command.
         Ok(match only.zip(head.rsplit_once(test)) {
             Some((function, (before, after))) => {
                 format!("{before}{}{after}", function.trim_start_matches("fn "))

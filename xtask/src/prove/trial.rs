@@ -22,6 +22,8 @@ pub(super) enum Outcome {
     Caught(String),
     /// The command passed with the bug.
     Missed,
+    /// The command failed otherwise than the head of the patch says.
+    Otherwise(String),
     /// The command's program type-checks with the bug; the command did not run.
     Compiles,
     /// The patch or the command is out of date; the reason.
@@ -34,6 +36,7 @@ impl Outcome {
         match self {
             Self::Caught(_) => "caught",
             Self::Missed => "MISSED",
+            Self::Otherwise(_) => "OTHER",
             Self::Compiles => "compiles",
             Self::Stale(_) => "STALE",
         }
@@ -42,7 +45,7 @@ impl Outcome {
     /// Details of the outcome.
     pub(super) fn text(&self) -> &str {
         match self {
-            Self::Caught(said) => said,
+            Self::Caught(said) | Self::Otherwise(said) => said,
             Self::Missed => "the command passes with the bug in the tree",
             Self::Compiles => "",
             Self::Stale(why) => why,
@@ -66,7 +69,7 @@ pub(super) fn planted(copy: &Copy, bug: &Bug, trial: Trial) -> io::Result<Outcom
         return Ok(Outcome::Stale(format!("the patch does not apply: {error}")));
     }
     let outcome = match trial {
-        Trial::Run => with_the_bug(copy, &bug.caught_by),
+        Trial::Run => with_the_bug(copy, bug),
         Trial::Compile => compiled(copy, &bug.caught_by),
     };
     copy.take_out(&bug.name)?;
@@ -81,15 +84,30 @@ fn compiled(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {
     Ok(Outcome::Stale(format!("it does not compile: {}", first_error(checked.as_ref()))))
 }
 
-fn with_the_bug(copy: &Copy, command: &CargoCommand) -> io::Result<Outcome> {
+fn with_the_bug(copy: &Copy, bug: &Bug) -> io::Result<Outcome> {
+    let command = &bug.caught_by;
     let built = run(copy, &command.build(), BUILD_PATIENCE)?;
     if !succeeded(built.as_ref()) {
         return Ok(Outcome::Stale(format!("it does not build: {}", first_error(built.as_ref()))));
     }
-    match run(copy, command, PATIENCE)? {
-        None => Ok(Outcome::Caught(format!("it hangs for {} s", PATIENCE.as_secs()))),
-        Some(output) if output.status.success() => Ok(Outcome::Missed),
-        Some(output) => Ok(Outcome::Caught(said(command, &output))),
+    Ok(judged(bug, run(copy, command, PATIENCE)?))
+}
+
+/// The outcome of a command that ran with the bug; `None` if it did not end.
+fn judged(bug: &Bug, output: Option<Output>) -> Outcome {
+    let Some(output) = output else {
+        let said = format!("it hangs for {} s", PATIENCE.as_secs());
+        return if bug.hangs { Outcome::Caught(said) } else { Outcome::Otherwise(said) };
+    };
+    if output.status.success() {
+        return Outcome::Missed;
+    }
+    let said = said(&bug.caught_by, &output);
+    match &bug.says {
+        Some(expected) if !text(&output).contains(expected) => {
+            Outcome::Otherwise(format!("not `{expected}`: {said}"))
+        }
+        _ => Outcome::Caught(said),
     }
 }
 
@@ -198,4 +216,43 @@ fn said(command: &CargoCommand, output: &Output) -> String {
     let first = text.lines().find(|line| !line.is_empty() && !line.starts_with(' '));
     let line = panic.filter(|_| command.is_test()).or(first);
     line.unwrap_or("nothing").trim().chars().take(120).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn bug(says: Option<&str>, hangs: bool) -> Bug {
+        Bug {
+            name: "a".to_owned(),
+            breaks: "A.".to_owned(),
+            caught_by: CargoCommand::new("cargo test a").unwrap(),
+            says: says.map(str::to_owned),
+            hangs,
+        }
+    }
+
+    fn ended(code: i32) -> Output {
+        let stdout = b"thread 'a' panicked at a.rs:1:2:\na is gone\n".to_vec();
+        Output { status: ExitStatus::from_raw(code << 8), stdout, stderr: vec![] }
+    }
+
+    #[test]
+    fn failure_counts_only_if_the_head_says_how() {
+        for (says, hangs, output, expected) in [
+            (None, false, Some(ended(0)), "MISSED"),
+            (None, false, Some(ended(101)), "caught"),
+            (Some("is gone"), false, Some(ended(101)), "caught"),
+            (Some("is late"), false, Some(ended(101)), "OTHER"),
+            (Some("is gone"), false, Some(ended(0)), "MISSED"),
+            (None, false, None, "OTHER"),
+            (Some("is gone"), false, None, "OTHER"),
+            (None, true, None, "caught"),
+        ] {
+            let outcome = judged(&bug(says, hangs), output);
+            assert_eq!(outcome.name(), expected, "{says:?} {hangs} {outcome:?}");
+        }
+    }
 }

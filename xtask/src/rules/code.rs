@@ -13,6 +13,20 @@ const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"];
 /// Split, so that this file does not violate its own rule.
 const NOTES: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 
+/// Split for the same reason.
+const HIDDEN_SKIP: &str = concat!("eprintln!(", "\"SKIPPED");
+
+/// Finds reports of skipped tests that cargo captures. Literals count.
+pub(super) fn hidden_skips(tree: &[Source]) -> Vec<Breach> {
+    let rust = tree.iter().filter(|source| source.is_rust());
+    rust.flat_map(|source| {
+        let hidden = source.lines().filter(|(_, text)| text.contains(HIDDEN_SKIP));
+        let lines: Vec<usize> = hidden.map(|(line, _)| line).collect();
+        in_file(source, lines, "write it to `io::stderr()`: cargo hides what a passing test prints")
+    })
+    .collect()
+}
+
 /// Finds unfinished code: stubs, ignored tests, notes to fix something later.
 pub(super) fn unfinished(tree: &[Source]) -> Vec<Breach> {
     let mut found = Vec::new();
@@ -144,6 +158,12 @@ mod tests {
             assert_eq!(caught(unfinished, RUST, &format!("// {note}: slow\n")), [1]);
             assert_eq!(caught(unfinished, RUST, &format!("// a{note}\n")), NOWHERE);
         }
+    }
+
+    #[test]
+    fn skips_that_cargo_hides_are_found() {
+        let text = format!("{HIDDEN_SKIP}: no disk\");\nwriteln!(stderr, \"SKIPPED: no disk\");\n");
+        assert_eq!(caught(hidden_skips, RUST, &text), [1]);
     }
 
     #[test]
