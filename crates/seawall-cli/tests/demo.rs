@@ -2,7 +2,7 @@
 
 use crate::tool;
 
-use tool::Folder;
+use tool::{Folder, skipped};
 
 /// A directory that is in memory on most systems.
 const MEMORY: &str = "/dev/shm";
@@ -11,7 +11,7 @@ fn has_memory_beside_a_disk(folder: &Folder) -> bool {
     let doctor = |place| folder.run(&format!("doctor {place}"), b"").code;
     let has = doctor(MEMORY) == 10 && doctor(".") != 10;
     if !has {
-        eprintln!("SKIPPED: this needs {MEMORY} in memory, and a disk here");
+        skipped(&format!("this needs {MEMORY} in memory, and a disk here"));
     }
     has
 }

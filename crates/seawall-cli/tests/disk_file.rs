@@ -8,7 +8,7 @@ use crate::tool;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
-use tool::Folder;
+use tool::{Folder, skipped};
 
 const SERVE: &str = "disk serve vd --size 1MiB --export fuse:file -q";
 const SERVE_FOLDER: &str = "disk serve vd --size 4MiB --export fuse-dir:log --power ok -q";
@@ -32,7 +32,7 @@ fn can_mount() -> bool {
     if shell(&Folder::new("fuse-can"), "test -w /dev/fuse && id -u").trim() == "0" {
         return true;
     }
-    eprintln!("SKIPPED: {}: it takes root and /dev/fuse", module_path!());
+    skipped(&format!("{}: it takes root and /dev/fuse", module_path!()));
     false
 }
 

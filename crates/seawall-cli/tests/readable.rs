@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
-use tool::Folder;
+use tool::{Folder, skipped};
 
 const TEXT: &str = "log/000000000001.jsonl";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        eprintln!("SKIPPED: there is no {tool} here, and nobody has tried whether it works");
+        skipped(&format!("there is no {tool} here, and nobody has tried whether it works"));
     }
     found
 }
@@ -233,7 +233,7 @@ fn text_with_a_huge_hole_after_its_lines_is_read_to_its_end() {
     let folder = with_log("readable-hole");
     let made = folder.shell(&format!("truncate -s 1T {TEXT}"), b"");
     if made.code != 0 {
-        eprintln!("SKIPPED: this file system has no file of 1 TiB: {}", made.err);
+        skipped(&format!("this file system has no file of 1 TiB: {}", made.err));
         return;
     }
     let program = env!("CARGO_BIN_EXE_seawall");

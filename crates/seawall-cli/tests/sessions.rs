@@ -12,7 +12,7 @@ use snapbox::assert::DEFAULT_ACTION_ENV;
 use snapbox::{Assert, Data};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tool::Folder;
+use tool::{Folder, skipped};
 
 /// Marks the end of each command's output; no program prints this.
 const END: &str = "-- end of command, exit";
@@ -119,7 +119,7 @@ fn lacks_python(session: &[Step], document: &Path) -> bool {
     let uses = session.iter().any(|step| step.command.contains(SQLITE));
     let lacks = uses && folder.shell("python3 -c 'import sqlite3'", b"").code != 0;
     if lacks {
-        eprintln!("SKIPPED: no python3 with sqlite3 here for {}", document.display());
+        skipped(&format!("no python3 with sqlite3 here for {}", document.display()));
     }
     lacks
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
-use tool::{Folder, Ran};
+use tool::{Folder, Ran, skipped};
 
 /// A directory in memory, if this system has one.
 fn in_memory() -> Option<&'static str> {
@@ -15,7 +15,7 @@ fn in_memory() -> Option<&'static str> {
     let ran = Folder::new("tools-probe").run(&format!("doctor {place} --json"), b"");
     let found = Path::new(place).is_dir() && ran.text().contains("tmpfs");
     if !found {
-        eprintln!("SKIPPED: {place} is not in memory here");
+        skipped(&format!("{place} is not in memory here"));
     }
     found.then_some(place)
 }
@@ -64,7 +64,7 @@ fn doctor_leaves_no_files_and_fits_in_80_columns() {
 fn doctor_exits_1_where_no_log_can_be_created() {
     let place = Path::new("/proc");
     if !place.join("self").exists() {
-        eprintln!("SKIPPED: there is no /proc here");
+        skipped("there is no /proc here");
         return;
     }
     let folder = Folder::new("doctor-nowhere");
@@ -102,7 +102,7 @@ fn completions_are_valid_shell_scripts() {
         let read = Command::new(shell).arg("-n").arg(folder.path(shell)).output();
         match read {
             Ok(read) => assert!(read.status.success() && read.stderr.is_empty(), "{read:?}"),
-            Err(_) => eprintln!("SKIPPED: there is no {shell} here"),
+            Err(_) => skipped(&format!("there is no {shell} here")),
         }
     }
     assert_eq!(folder.run("completions", b"").code, 2);
@@ -142,7 +142,7 @@ fn every_verb_has_a_readable_manual_page() {
     assert_eq!(main.out, folder.read("pages/seawall.1"));
     for name in &names {
         let Some((warnings, shown)) = shown_by_man(&folder.path(&format!("pages/{name}"))) else {
-            eprintln!("SKIPPED: no man here that shows {name}");
+            skipped(&format!("no man here that shows {name}"));
             continue;
         };
         assert_eq!(warnings, "", "{name}");
@@ -349,7 +349,7 @@ fn probe_measures_streams_to_every_kind_of_file() {
     let Probed { ran, heard, .. } = probed();
     let streams = &ran.json()[0]["streams"];
     if streams.is_null() {
-        eprintln!("SKIPPED: there are no direct writes here");
+        skipped("there are no direct writes here");
         return;
     }
     assert!(streams["rounds"].as_u64() >= Some(12), "{streams}");
@@ -443,7 +443,7 @@ fn on_a_terminal(folder: &Folder, columns: u32, command: &str) -> Option<String>
     let ran = folder.shell(&line, b"");
     let shown = anstream::adapter::strip_str(ran.text()).to_string().replace('\r', "");
     if ran.code == 127 || shown.is_empty() {
-        eprintln!("SKIPPED: there is no script here");
+        skipped("there is no script here");
         return None;
     }
     Some(shown)

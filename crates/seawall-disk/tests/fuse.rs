@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Folder, slow};
+use common::{Folder, skipped, slow};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use seawall_disk::fuse::{Parting, Server};
@@ -31,7 +31,7 @@ fn can_mount(name: &str) -> bool {
         Ok(_) if !rustix::process::geteuid().is_root() => "it takes root to mount".to_owned(),
         Ok(_) => return true,
     };
-    eprintln!("SKIPPED: {name}: {missing}");
+    skipped(&format!("{name}: {missing}"));
     false
 }
 
@@ -228,7 +228,7 @@ fn loop_device_on_the_file_holds_ext4() {
         return;
     }
     if let Err(why) = run(&["losetup", "--find"]).and(run(&["mkfs.ext4", "-V"])) {
-        eprintln!("SKIPPED: {NAME}: {why}");
+        skipped(&format!("{NAME}: {why}"));
         return;
     }
     let folder = Folder::new("fuse-loop");
@@ -257,7 +257,7 @@ fn loop_device_on_the_file_holds_ext4() {
             let words: Vec<&str> = fio.split_whitespace().chain([place.as_str()]).collect();
             run(&words).unwrap();
         }
-        Err(why) => eprintln!("SKIPPED: {NAME}: a part of it: {why}"),
+        Err(why) => skipped(&format!("{NAME}: a part of it: {why}")),
     }
     drop(mounted);
     run(&["fsck.ext4", "-f", "-n", &path]).unwrap();

@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Folder, slow};
+use common::{Folder, skipped, slow};
 use rustix::fs::FallocateFlags;
 use seawall_disk::fuse::{Parting, Server};
 use seawall_disk::{Disk, Files, Options, Supply};
@@ -34,7 +34,7 @@ fn can_mount(name: &str) -> bool {
     if device.is_ok() && rustix::process::geteuid().is_root() {
         return true;
     }
-    eprintln!("SKIPPED: {name}: it takes root and /dev/fuse");
+    skipped(&format!("{name}: it takes root and /dev/fuse"));
     false
 }
 

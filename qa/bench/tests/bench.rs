@@ -5,7 +5,7 @@ mod tool;
 
 use serde_json::json;
 use std::path::Path;
-use tool::{Folder, beside_others};
+use tool::{Folder, beside_others, skipped};
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seawall-bench");
@@ -468,7 +468,7 @@ fn figures_from_memory_are_marked_on_the_page() {
     let ran = folder.run(&line, b"");
     let note = "this is memory, not a disk: the speed means nothing";
     if !ran.fine().err.contains(note) {
-        eprintln!("SKIPPED: this needs {memory} in memory");
+        skipped(&format!("this needs {memory} in memory"));
         return;
     }
     assert!(String::from_utf8(folder.read("page.html")).expect("text").contains(note));

@@ -19,7 +19,7 @@ fn has(standing: &Value, parts: &[&str]) -> bool {
     let has = |part: &&str| standing[*part] != "not available";
     let has = parts.iter().all(has);
     if !has {
-        eprintln!("SKIPPED: not in this kernel: {standing}");
+        tool::skipped(&format!("not in this kernel: {standing}"));
     }
     has
 }
@@ -106,7 +106,7 @@ fn server_that_root_starts_becomes_another_user_for_good() {
     let folder = made("confined-user");
     let given = folder.shell("chown -R 65534:65533 . && chmod 777 . && id -u", b"");
     if given.text().trim() != "0" {
-        eprintln!("SKIPPED: server_that_root_starts_becomes_another_user_for_good: needs root");
+        tool::skipped("server_that_root_starts_becomes_another_user_for_good: needs root");
         return;
     }
     let server = Server::start(&folder, &format!("{ARMED} --user 65534:65533"));

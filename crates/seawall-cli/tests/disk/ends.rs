@@ -126,7 +126,7 @@ fn keeper_notifies_systemd_when_it_listens() {
 fn units_for_systemd_are_valid_and_tight() {
     let folder = made("disk-units");
     if folder.shell("systemd-analyze --version", b"").code != 0 {
-        eprintln!("SKIPPED: units_for_systemd_are_valid_and_tight: no systemd-analyze");
+        tool::skipped("units_for_systemd_are_valid_and_tight: no systemd-analyze");
         return;
     }
     let units = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd");

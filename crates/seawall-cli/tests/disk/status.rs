@@ -178,7 +178,7 @@ fn fill_queue(folder: &Folder) -> Vec<UnixStream> {
             Ok(client) => clients.push(client),
             Err(mpsc::RecvTimeoutError::Timeout) => return clients,
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                eprintln!("SKIPPED: a full queue: this process may not open as many connections");
+                tool::skipped("a full queue: this process may not open as many connections");
                 return clients;
             }
         }

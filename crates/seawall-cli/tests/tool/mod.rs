@@ -236,3 +236,9 @@ fn finish(mut child: Child, input: &[u8]) -> Ran {
         err: String::from_utf8(output.stderr).expect("text"),
     }
 }
+
+/// Reports what is not tested here.
+pub(crate) fn skipped(what: &str) {
+    // Unlike `eprintln`, this is not captured.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
+}

@@ -255,6 +255,7 @@ fn cannot_mount(path: &Path, error: rustix::io::Errno) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
 
     #[test]
@@ -280,7 +281,9 @@ mod tests {
             for _ in 0..2 {
                 let mounted = Place::take(&path, shape).unwrap().mount();
                 let Ok((device, mut mount)) = mounted else {
-                    eprintln!("SKIPPED: dead_mount_is_removed: {}", mounted.unwrap_err());
+                    let why = mounted.unwrap_err();
+                    // Unlike `eprintln`, this is not captured.
+                    let _ = writeln!(io::stderr(), "SKIPPED: dead_mount_is_removed: {why}");
                     return;
                 };
                 drop(device);

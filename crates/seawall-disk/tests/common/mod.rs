@@ -9,10 +9,16 @@ use seawall_disk::{Files, Options};
 use seawall_io::{Clock, File, Storage, SystemClock};
 use seawall_testkit::MemStorage;
 use std::fmt::{self, Debug, Formatter};
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Reports what is not tested here.
+pub(crate) fn skipped(what: &str) {
+    // Unlike `eprintln`, this is not captured.
+    let _ = writeln!(io::stderr(), "SKIPPED: {what}");
+}
 
 /// A device with a zeroed disk of `size` bytes and its dump area.
 pub(crate) fn made(size: u64, options: &Options) -> MemStorage {
