@@ -124,25 +124,28 @@ fn unnamed_segment_of_a_damaged_log_is_carried() {
     nothing_came_back(&kept, &left, 17);
 }
 
-/// A killed log of eight records in one segment. The byte `back` before the end of record `damaged`
-/// is changed.
+/// A killed log of eight records in one segment. Changes the byte `back` before the second byte of
+/// padding after record `damaged`.
 fn killed_and_damaged((level, layout): Kind, (damaged, back): (u64, usize)) -> MemStorage {
     let device = MemStorage::new();
     let log = open(&roomy(1, layout).level(level), &device).unwrap();
     let is_data = |name: &String| name.starts_with('0') && !name.ends_with(".head");
     let mut at = None;
     for number in 1..=8 {
-        log.append(&payload_in(layout, (number, 1), 200)).unwrap();
+        log.append(&payload_in(layout, (number, 1), 197)).unwrap();
         log.flush().unwrap();
         let name = device.names().into_iter().rfind(is_data).unwrap();
         let bytes = device.bytes(&name).unwrap();
         let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-        at = at.or_else(|| (number == damaged).then_some((name, end - back)));
+        at = at.or_else(|| (number == damaged).then_some((name, end + 2 - back)));
     }
     let killed = device.kill();
     drop(log);
     let (name, at) = at.unwrap();
-    killed.edit(&name, |bytes| bytes[at] ^= 1);
+    killed.edit(&name, |bytes| {
+        let at = at.min(bytes.len() - 1);
+        bytes[at] ^= 1;
+    });
     killed
 }
 
@@ -171,11 +174,11 @@ fn killed_salvage_open_still_reports_the_lost_end() {
 }
 
 /// The records after the last confirmed one are carried to a new segment, but the lost ones among
-/// them cannot be. In a damaged header of a batch, no record is lost.
+
 #[test]
 fn salvage_open_keeps_or_reports_every_record() {
     let mut correctable = 0;
-    let places = [20, 212, 218, 224, 230, 236, 242, 248];
+    let places = [1, 20, 212, 218, 224, 230, 236, 242, 248];
     for (kind, back) in KINDS.into_iter().flat_map(|kind| places.map(|back| (kind, back))) {
         for damaged in 1..=8 {
             let device = killed_and_damaged(kind, (damaged, back));
