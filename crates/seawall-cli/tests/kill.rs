@@ -176,6 +176,47 @@ fn stop_append(name: &str, number: i32) {
     assert_eq!(verdict["tail"]["state"], "clean");
 }
 
+/// Ctrl-C on `producer | seawall append`: the producer dies first, in the middle of a record.
+#[test]
+fn append_takes_no_unfinished_record_of_an_interrupted_producer() {
+    if is_ignored(15) {
+        return;
+    }
+    let clock = SystemClock::new();
+    for (format, records) in [("lines", 1), ("json", 1), ("raw", 0), ("len32", 0)] {
+        // A run counts only if the signal was sent within the time that `append` allows for it.
+        let mut tries = 0..200;
+        let ended = loop {
+            tries.next().expect("a signal can be sent in time");
+            let folder = Folder::new(&format!("producer-{format}"));
+            let mut append = folder.start(&format!("append log --ack --format {format}"));
+            let mut stdin = append.stdin.take().expect("a pipe");
+            let mut acks = BufReader::new(append.stdout.take().expect("a pipe"));
+            stdin.write_all(if records == 1 { b"1\n23" } else { b"1\n2" }).expect("it reads");
+            if records == 1 {
+                acks.read_line(&mut String::new()).expect("text");
+            }
+            // Let it read the partial record, and then the end of its input.
+            clock.sleep(Duration::from_millis(100));
+            let closed = clock.now();
+            drop(stdin);
+            clock.sleep(Duration::from_millis(20));
+            // If it has ended, it missed the signal.
+            let _ = seawall_host::send_signal(&append, seawall_host::Notice::End);
+            let took = clock.now() - closed;
+            append.stdout = None;
+            let ended = ended(append);
+            if took < Duration::from_millis(90) {
+                let found = folder.run("stat log --json", b"");
+                break (ended, found.json().remove(0)["records"].clone());
+            }
+        };
+        let (ended, found) = ended;
+        assert_eq!((ended.signal, found), (Some(15), records.into()), "{format}: {ended:?}");
+        assert!(ended.err.contains("the input ended inside a record"), "{format}: {ended:?}");
+    }
+}
+
 #[test]
 fn append_ignores_a_signal_that_its_parent_ignores() {
     let folder = Folder::new("nohup");

@@ -1,6 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP while `append` waits for input.
 
-use seawall_host::{Woken, wait_for_input, wait_for_output};
+use seawall_host::{Woken, wait_for_any, wait_for_input, wait_for_output};
 use seawall_measure::scratch::ending_signals;
 use signal_hook::{flag, low_level::pipe};
 use std::io;
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// How long after a signal the reader of standard output may make no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long after the end of the input a signal can arrive that ended the input.
+const AFTER_END: Duration = Duration::from_millis(100);
 
 /// Why waiting for input ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,14 @@ impl Waiter {
         let output = io::stdout();
         let is_ready = wait_for_output(output.as_fd(), self.woken.as_fd(), PATIENCE)?;
         if is_ready { Ok(None) } else { self.signal().map(Some) }
+    }
+
+    /// Returns the signal that arrived before the end of the input, or shortly after it. Ctrl-C
+    /// also ends the program that writes the input, which can be seen here before the signal.
+    pub(crate) fn signal_at_end(&self) -> io::Result<Option<i32>> {
+        // A wait that a signal interrupts ends early, too: the number tells.
+        wait_for_any(&[self.woken.as_fd()], AFTER_END)?;
+        Ok(Some(self.signal()?).filter(|number| *number != 0))
     }
 
     fn signal(&self) -> io::Result<i32> {

@@ -99,6 +99,12 @@ impl<'a> Session<'a> {
                 return Ok(self.unheard());
             }
         }
+        // Only the end of the input makes this record complete, and a signal may have caused that.
+        if framer.unfinished() > 0
+            && let Some(signal) = waiter.signal_at_end().map_err(|error| self.unreadable(&error))?
+        {
+            return Ok(self.interrupted(signal, &framer));
+        }
         let last = framer.finish().map_err(|broken| self.broken(&broken))?;
         if let Some(found) = last {
             self.take(&framer, &found)?;
