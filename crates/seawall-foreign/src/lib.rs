@@ -25,6 +25,7 @@ mod feed;
 pub mod framing;
 pub mod json;
 pub mod msgpack;
+mod number;
 pub mod pack;
 pub mod query;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::pack::{Token, is_whole, token};
-use crate::value::{self, DEPTH_MAX, from_base64, numbers};
+use crate::value::{self, DEPTH_MAX, from_base64, read_exact};
 use seawall::format::CodecId;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -38,9 +38,9 @@ pub fn translate(bytes: &[u8], source: CodecId, target: CodecId) -> Result<Cow<'
         (CodecId::MessagePack, CodecId::MessagePack) => Err("no MessagePack value".to_owned()),
         (CodecId::Raw, CodecId::Json) => Ok(raw_to_json(bytes).to_string().into_bytes().into()),
         (CodecId::Raw, CodecId::MessagePack) => pack(&value::Bytes(bytes)),
-        (CodecId::Json, CodecId::MessagePack) => pack(&Shown(&read_json(bytes)?)),
+        (CodecId::Json, CodecId::MessagePack) => pack(&Shown(&read_exact(bytes)?)),
         (CodecId::MessagePack, CodecId::Json) => Ok(unpack(bytes)?.to_string().into_bytes().into()),
-        (CodecId::Json, CodecId::Raw) => json_to_raw(&read_json(bytes)?).map(Cow::Owned),
+        (CodecId::Json, CodecId::Raw) => json_to_raw(&read_exact(bytes)?).map(Cow::Owned),
         (CodecId::MessagePack, CodecId::Raw) => match token(bytes) {
             Some((Token::Bytes(data), [])) => Ok(data.into()),
             _ => Err("it is not plain bytes and could not be converted back".to_owned()),
@@ -68,15 +68,6 @@ fn json_to_raw(value: &Value) -> Result<Vec<u8>, String> {
 fn bytes_in(value: &Value) -> Option<Vec<u8>> {
     let members = value.as_object().filter(|members| members.len() == 1)?;
     from_base64(members.get(BASE64)?.as_str()?)
-}
-
-/// Parses a JSON value that `MessagePack` can represent exactly.
-fn read_json(text: &[u8]) -> Result<Value, String> {
-    let value = value::read(text)?;
-    match numbers(text).find(|number| !is_exact(number)) {
-        Some(number) => Err(format!("the number {number} has more digits than 64 bits can hold")),
-        None => Ok(value),
-    }
 }
 
 fn pack(value: &impl Serialize) -> Result<Cow<'static, [u8]>, String> {
@@ -173,37 +164,6 @@ fn read_map(rest: &mut &[u8], count: u64, depth: usize) -> Result<Value, String>
 
 fn read_text(text: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(text).map_err(|_| "a text in it is not UTF-8".to_owned())
-}
-
-/// Returns whether a JSON number fits into 64 bits, as an integer or as a float that prints as the
-/// same number.
-fn is_exact(number: &str) -> bool {
-    if number.parse::<u64>().is_ok() || number.parse::<i64>().is_ok() {
-        return true;
-    }
-    let is_integer = !number.contains(['.', 'e', 'E']);
-    let nearest = number.parse::<f64>().ok().filter(|nearest| nearest.is_finite() && !is_integer);
-    // Compare the printed form, because two shortest representations can be equally near.
-    nearest.is_some_and(|nearest| decimal(number) == decimal(&Value::from(nearest).to_string()))
-}
-
-/// Splits a decimal number into its significant digits and a power of ten.
-fn decimal(number: &str) -> (bool, String, i64) {
-    let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-    let (negative, mantissa) = mantissa.strip_prefix('-').map_or((false, mantissa), |m| (true, m));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let digits = digits.trim_start_matches('0');
-    let kept = digits.trim_end_matches('0');
-    if kept.is_empty() {
-        return (negative, String::new(), 0);
-    }
-    // No float has a power that exceeds 64 bits, so the number differs from every float.
-    let power = power.trim_start_matches('+').parse::<i64>().unwrap_or(i64::MAX);
-    let shift = digits.len() - kept.len();
-    let shift = i64::try_from(shift).unwrap_or(i64::MAX);
-    let behind = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
-    (negative, kept.to_owned(), power.saturating_add(shift).saturating_sub(behind))
 }
 
 #[cfg(test)]

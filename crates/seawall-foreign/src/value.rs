@@ -1,5 +1,6 @@
 //! Values as JSON, `MessagePack` and text. Conversions that would change a value are refused.
 
+use crate::number::{behind_string, is_exact, numbers};
 use data_encoding::BASE64;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -11,19 +12,24 @@ use std::fmt;
 
 /// Converts one JSON value to `MessagePack`.
 ///
-/// Refuses invalid JSON, integers of more than 64 bits (they would be rounded), and duplicate names
-/// in an object (one value would be lost).
+/// Refuses invalid JSON, numbers that 64 bits cannot hold exactly (they would be rounded), and
+/// duplicate names in an object (one value would be lost).
 ///
 /// # Errors
 ///
 /// The reason why the text is refused.
 pub fn to_message_pack(text: &[u8]) -> Result<Vec<u8>, String> {
     refuse_blank(text)?;
+    rmp_serde::to_vec_named(&read_exact(text)?).map_err(|error| error.to_string())
+}
+
+/// Parses a JSON value whose numbers `MessagePack` can represent exactly.
+pub(crate) fn read_exact(text: &[u8]) -> Result<Value, String> {
     let value = read(text)?;
-    if let Some(number) = numbers(text).find(|number| is_too_long(number)) {
-        return Err(format!("the integer {number} needs more than 64 bits"));
+    match numbers(text).find(|number| !is_exact(number)) {
+        Some(number) => Err(format!("the number {number} has more digits than 64 bits can hold")),
+        None => Ok(value),
     }
-    rmp_serde::to_vec_named(&value).map_err(|error| error.to_string())
 }
 
 /// Parses exactly one JSON value, with its members in order and without duplicates.
@@ -156,47 +162,6 @@ fn plain(error: &serde_json::Error) -> String {
     text.replace(" at line 1 column ", " at byte ")
 }
 
-/// The numbers in valid JSON, as written.
-pub fn numbers(text: &[u8]) -> impl Iterator<Item = String> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        while let Some((&byte, behind)) = rest.split_first() {
-            rest = behind;
-            if byte == b'"' {
-                rest = behind_string(behind);
-            } else if byte == b'-' || byte.is_ascii_digit() {
-                let length = behind.iter().take_while(|b| is_in_number(**b)).count();
-                let (tail, next) = behind.split_at(length);
-                rest = next;
-                let digits = std::iter::once(byte).chain(tail.iter().copied());
-                return Some(digits.map(char::from).collect());
-            }
-        }
-        None
-    })
-}
-
-/// Returns whether this integer fits into neither `i64` nor `u64`.
-fn is_too_long(number: &str) -> bool {
-    let is_integer = !number.contains(['.', 'e', 'E']);
-    is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
-}
-
-fn is_in_number(byte: u8) -> bool {
-    byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')
-}
-
-fn behind_string(text: &[u8]) -> &[u8] {
-    let mut rest = text;
-    loop {
-        match rest {
-            [b'"', behind @ ..] => return behind,
-            [b'\\', _, behind @ ..] | [_, behind @ ..] => rest = behind,
-            [] => return rest,
-        }
-    }
-}
-
 /// Deserializes any value, with members in order and without duplicates. Represents bytes and NaN
 /// in JSON.
 struct Any;
@@ -326,6 +291,17 @@ mod tests {
             "{}",
         ] {
             assert_eq!(there_and_back(text), text);
+        }
+    }
+
+    #[test]
+    fn numbers_that_would_be_rounded_are_refused() {
+        for text in ["1234567890123456.789", "123456789012345678901234567890.0"] {
+            let why = to_message_pack(text.as_bytes()).unwrap_err();
+            assert!(why.contains("64 bits"), "{why}");
+        }
+        for text in ["0.1", "1234567890123456.8", "[1e23,2.5e-3]"] {
+            to_message_pack(text.as_bytes()).expect(text);
         }
     }
 
