@@ -298,6 +298,32 @@ fn convert_names_records_given_up_by_a_repair() {
     assert_eq!(told["given_up"], json!([{ "from": 2, "to": 2 }, { "from": 4, "to": 4 }]));
 }
 
+/// Such a target may have had other records, or has others LSNs.
+#[test]
+fn target_with_an_ambiguous_tail_or_records_given_up_is_not_the_same() {
+    let folder = Folder::new("convert-target-unsure");
+    folder.write("source", &[&[b'"'][..], &[b'x'; 422], b"\""].concat());
+    let command = "convert source made --from json --to seawall --codec json";
+    folder.run(command, b"").fine();
+    assert!(folder.run(command, b"").fine().text().contains("there already"));
+    let at = folder.run("verify made --json", b"").json()[0]["tail"]["offset"].as_u64().unwrap();
+    folder.overwrite("made/000000000001.seg", usize::try_from(at).unwrap(), &[0xff; 2000]);
+    assert_eq!(folder.run("verify made", b"").code, 3);
+    let before = folder.contents("made");
+    assert!(folder.run(command, b"").refused(3).contains("ambiguous tail"));
+    assert_eq!(folder.contents("made"), before);
+
+    folder.run("append log --codec raw --level confirmed", b"one\ntwo\nthree\n").fine();
+    for (lost, name) in [(&b"two"[..], "middle"), (b"three", "end")] {
+        folder.shell(&format!("cp -r log {name}.wal"), b"").fine();
+        folder.flip(&format!("{name}.wal/000000000001.seg"), lost);
+        folder.run(&format!("repair {name}.wal --salvage-to {name}"), b"");
+        folder.run(&format!("convert {name} {name}.cwal --to cwal"), b"").fine();
+        let command = format!("convert {name}.cwal {name} --from cwal --to seawall");
+        folder.run(&command, b"").refused(9);
+    }
+}
+
 #[test]
 fn equal_target_exits_0_and_a_different_one_is_unchanged_with_9() {
     let folder = Folder::new("convert-target");

@@ -75,7 +75,8 @@ answer! {
 answer! {
     /// The entry at which a conversion stopped.
     struct DamagedEntry(damage: &Damage) {
-        entry: u64 = damage.entry,
+        /// `null` if no entry is damaged.
+        entry: Option<u64> = (!damage.harmless).then_some(damage.entry),
         offset: u64 = damage.offset,
         segment: Option<u64> = damage.segment,
         cause: &'static str = damage.cause,
@@ -201,16 +202,20 @@ impl Work<'_> {
         let Some(Damage { entry, offset, cause, why, segment, harmless }) = damage else {
             return Exit::Fine;
         };
-        let exit = if *harmless { Exit::Correctable } else { Exit::Lost };
         let file = segment.map_or_else(String::new, |id| format!(", segment {id}"));
         let (source, target) = (self.args.source.display(), self.args.target.display());
-        Failure::new(exit, format!("entry {entry} is damaged: {why} ({cause})"))
-            .at(format!("{source}{file}, byte {offset}"))
-            .next(format!(
-                "{target} has the {} before it; repair the source for the rest",
-                entries(self.entries)
-            ))
-            .tell()
+        let entries = entries(self.entries);
+        let failure = if *harmless {
+            let what = format!("the source is damaged, but no entry is: {why} ({cause})");
+            let next = format!("{target} has all {entries}; seawall verify {source}");
+            Failure::new(Exit::Correctable, what).next(next)
+        } else {
+            let what = format!("entry {entry} is damaged: {why} ({cause})");
+            let next =
+                format!("{target} has the {entries} before it; repair the source for the rest");
+            Failure::new(Exit::Lost, what).next(next)
+        };
+        failure.at(format!("{source}{file}, byte {offset}")).tell()
     }
 
     /// Prints remarks that are not damage; returns the exit code.

@@ -5,11 +5,13 @@ use super::place::{Place, unreadable};
 use crate::args::ForeignFormat;
 use crate::commands::opener::Opener;
 use seawall::format::CodecId;
-use seawall::{Cursor, Error, Log, Raw};
+use seawall::recovery::TailState;
+use seawall::{Cursor, Error, Log, Lsn, Maintenance, Raw};
 use seawall_foreign::{cwal, json, msgpack};
 use seawall_io::{Access, File, PosixStorage, Storage};
 use seawall_measure::scratch::{Scratch, Watched};
 use seawall_output::report::{Exit, Failure};
+use seawall_output::text::typed;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -172,7 +174,11 @@ impl FileTarget {
         let made = match &self.temporary {
             None => Made::Same,
             Some(Temporary { name, .. }) => {
-                give_name(&self.place, name)?;
+                if !give_name(&self.place, name)? {
+                    self.compare_file()?;
+                    self.place.folder.sync_dir().map_err(fail)?;
+                    return Ok(Made::Same);
+                }
                 check_same(&self.place, self.file.has_name(), name)?;
                 Made::New
             }
@@ -180,6 +186,33 @@ impl FileTarget {
         self.place.folder.sync_dir().map_err(fail)?;
         self.temporary = None;
         Ok(made)
+    }
+}
+
+impl FileTarget {
+    /// Compares the new file with the one that another process has created meanwhile.
+    fn compare_file(&self) -> Result<(), Failure> {
+        let fail = |error: io::Error| unreadable(&self.place.path, error);
+        let there = match self.place.folder.open(&self.place.name, Access::Read) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(conflict(&self.place));
+            }
+            Err(error) => return Err(fail(error)),
+        };
+        if there.len().map_err(fail)? != self.at {
+            return Err(conflict(&self.place));
+        }
+        let (mut old, mut new, mut at) = (vec![0; CHUNK], vec![0; CHUNK], 0);
+        while at < self.at {
+            let read = there.read_at(&mut old, at).map_err(fail)?;
+            let written = self.file.read_at(&mut new, at).map_err(fail)?;
+            if read == 0 || old.get(..read) != new.get(..written) {
+                return Err(conflict(&self.place));
+            }
+            at += u64::try_from(read).expect("it is in memory");
+        }
+        there.sync().map_err(fail)
     }
 }
 
@@ -196,6 +229,8 @@ impl Drop for FileTarget {
 pub(in crate::commands) struct LogTarget {
     place: Place,
     state: State,
+    opener: Opener,
+    codec: CodecId,
     /// Bytes appended since the last wait.
     pending: usize,
 }
@@ -204,21 +239,72 @@ enum State {
     /// Creates a log under a temporary name.
     Making { log: Box<Log<[u8], Raw>>, folder: Scratch, name: String, made: PosixStorage },
     /// Compares the records with those of an existing log.
-    Comparing(Box<Cursor>),
+    Comparing(Box<Existing>),
+}
+
+/// An existing log, which has to have the records of a new one: all from LSN 1 on.
+struct Existing {
+    cursor: Cursor,
+    next: Lsn,
+    maintenance: Maintenance<'static>,
+}
+
+impl Existing {
+    fn open(place: &Place, codec: CodecId, opener: &Opener) -> Result<Self, Failure> {
+        let there = opener.reader(&place.path).and_then(|reader| {
+            let cursor = reader.cursor(reader.oldest()?)?;
+            Ok((reader.codec(), cursor))
+        });
+        match there {
+            Ok((found, cursor)) if found == codec => {
+                let maintenance = opener.maintenance(&place.path);
+                Ok(Self { cursor, next: Lsn::FIRST, maintenance })
+            }
+            Ok(_) => Err(conflict(place)),
+            Err(error) => Err(not_compared(place, &error)),
+        }
+    }
+
+    /// Compares the next record.
+    fn compare(&mut self, place: &Place, content: &[u8]) -> Result<(), Failure> {
+        match self.cursor.next_record() {
+            Ok(Some(record)) if record.lsn == self.next && record.payload == content => {
+                self.next = record.lsn.next();
+                Ok(())
+            }
+            Ok(_) => Err(conflict(place)),
+            Err(error) => Err(not_compared(place, &error)),
+        }
+    }
+
+    /// Checks that the log had no other records than those compared.
+    fn finish(mut self, place: &Place) -> Result<Made, Failure> {
+        match self.cursor.next_record() {
+            Ok(None) => {}
+            Ok(Some(_)) => return Err(conflict(place)),
+            Err(error) => return Err(not_compared(place, &error)),
+        }
+        // Only verification tells whether the last record is the end of the log.
+        let found = self.maintenance.verify().map_err(|error| not_compared(place, &error))?;
+        let is_last = found.last_lsn == self.next.previous();
+        if !is_last || !found.given_up.is_empty() {
+            return Err(conflict(place));
+        }
+        if found.tail == TailState::Ambiguous {
+            let what = "the target has the same records, but an ambiguous tail: torn write or \
+                        damage";
+            let failure = Failure::new(Exit::Unsure, what).at(place.path.display());
+            return Err(failure.next(format!("seawall verify {}", typed(&place.path))));
+        }
+        place.folder.sync_dir().map_err(|error| unreadable(&place.path, error))?;
+        Ok(Made::Same)
+    }
 }
 
 impl LogTarget {
     fn open(place: Place, codec: CodecId, opener: &Opener) -> Result<Self, Failure> {
         let state = if place.path.symlink_metadata().is_ok() {
-            let there = opener.reader(&place.path).and_then(|reader| {
-                let cursor = reader.cursor(reader.oldest()?)?;
-                Ok((reader.codec(), cursor))
-            });
-            match there {
-                Ok((found, cursor)) if found == codec => State::Comparing(Box::new(cursor)),
-                Ok(_) => return Err(conflict(&place)),
-                Err(error) => return Err(not_compared(&place, &error)),
-            }
+            State::Comparing(Box::new(Existing::open(&place, codec, opener)?))
         } else {
             let name = temporary_name(&place);
             let folder = Scratch::around(place.parent.join(&name))?;
@@ -228,7 +314,7 @@ impl LogTarget {
             let made = made.map_err(|error| unreadable(&place.path, error))?;
             State::Making { log: Box::new(log), folder, name, made }
         };
-        Ok(Self { place, state, pending: 0 })
+        Ok(Self { place, state, opener: opener.clone(), codec, pending: 0 })
     }
 
     fn put(&mut self, content: &[u8]) -> Result<(), Refusal> {
@@ -248,30 +334,21 @@ impl LogTarget {
                 }
                 Ok(())
             }
-            State::Comparing(cursor) => match cursor.next_record() {
-                Ok(Some(record)) if record.payload == content => Ok(()),
-                Ok(_) => Err(conflict(&self.place).into()),
-                Err(error) => Err(not_compared(&self.place, &error).into()),
-            },
+            State::Comparing(existing) => Ok(existing.compare(&self.place, content)?),
         }
     }
 
     fn finish(self) -> Result<Made, Failure> {
-        let Self { place, state, .. } = self;
+        let Self { place, state, opener, codec, .. } = self;
         let fail = |error: io::Error| unreadable(&place.path, error);
         match state {
-            State::Comparing(mut cursor) => match cursor.next_record() {
-                Ok(None) => {
-                    place.folder.sync_dir().map_err(fail)?;
-                    Ok(Made::Same)
-                }
-                Ok(Some(_)) => Err(conflict(&place)),
-                Err(error) => Err(not_compared(&place, &error)),
-            },
+            State::Comparing(existing) => existing.finish(&place),
             State::Making { log, mut folder, name, made } => {
                 log.close().map_err(|error| failed(&place, &error))?;
                 check_same(&place, made.is_at(folder.path()), &name)?;
-                give_name(&place, &name)?;
+                if !give_name(&place, &name)? {
+                    return compare_logs(&place, folder.path(), (codec, &opener));
+                }
                 check_same(&place, made.is_at(&place.parent.join(&place.name)), &name)?;
                 folder.keep();
                 place.folder.sync_dir().map_err(fail)?;
@@ -281,14 +358,30 @@ impl LogTarget {
     }
 }
 
-/// Renames the new target to its final name. Never replaces one that another process has created
-/// meanwhile.
-fn give_name(place: &Place, temporary: &str) -> Result<(), Failure> {
-    let renamed = place.folder.rename_new(temporary, &place.name);
-    renamed.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => conflict(place),
-        _ => unreadable(&place.path, error),
-    })
+/// Compares the new log with the one that another process has created meanwhile.
+fn compare_logs(
+    place: &Place,
+    new: &Path,
+    (codec, opener): (CodecId, &Opener),
+) -> Result<Made, Failure> {
+    let fail = |error: Error| failed(place, &error);
+    let mut existing = Existing::open(place, codec, opener)?;
+    let reader = opener.reader(new).map_err(fail)?;
+    let mut cursor = reader.cursor(Lsn::FIRST).map_err(fail)?;
+    while let Some(record) = cursor.next_record().map_err(fail)? {
+        existing.compare(place, record.payload)?;
+    }
+    existing.finish(place)
+}
+
+/// Renames the new target to its final name, and returns whether it did: it never replaces one that
+/// another process has created meanwhile.
+fn give_name(place: &Place, temporary: &str) -> Result<bool, Failure> {
+    match place.folder.rename_new(temporary, &place.name) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(unreadable(&place.path, error)),
+    }
 }
 
 /// Refuses a new target that another process has removed or replaced.
@@ -356,11 +449,55 @@ mod tests {
             let [name, new] = [format!("{number}"), format!("{number}.new")];
             let place = Place::find(&scratch.path().join(&name)).unwrap();
             create(&folder, &new);
-            give_name(&place, &new).unwrap();
+            assert!(give_name(&place, &new).unwrap());
             create(&folder, &new);
-            let refused = give_name(&place, &new).unwrap_err();
-            assert_eq!(refused.exit, Exit::Conflict);
+            assert!(!give_name(&place, &new).unwrap());
             assert!(scratch.path().join(&new).symlink_metadata().is_ok(), "both are there");
+        }
+    }
+
+    /// Two conversions of the same source run at the same time.
+    #[test]
+    fn equal_target_made_meanwhile_is_the_same() {
+        let scratch = Scratch::new(&std::env::temp_dir(), "seawall-meanwhile").unwrap();
+        let place = |name: &str| Place::find(&scratch.path().join(name)).unwrap();
+        let opener = Opener::of(&KeyOption { key_file: None }).unwrap();
+        for is_log in [false, true] {
+            let start = || -> Target {
+                if is_log {
+                    let log = LogTarget::open(place("log"), CodecId::Raw, &opener).unwrap();
+                    Target::Log(Box::new(log))
+                } else {
+                    let file = FileTarget::open(place("file"), ForeignFormat::Cwal).unwrap();
+                    Target::File(Box::new(file))
+                }
+            };
+            // The temporary names have the number of the process, so the others are made first.
+            let made = |contents: &[&[u8]], to: &str| {
+                let mut target = start();
+                for content in contents {
+                    assert!(target.put(content).is_ok());
+                }
+                assert_eq!(target.finish().unwrap(), Made::New);
+                let name = if is_log { "log" } else { "file" };
+                let folder = PosixStorage::open(scratch.path()).unwrap();
+                folder.rename(name, to).unwrap();
+            };
+            made(&[b"one", b"two"], "same");
+            made(&[b"one", b"other"], "different");
+            for (there, expected) in [("same", Ok(Made::Same)), ("different", Err(Exit::Conflict))]
+            {
+                let mut target = start();
+                assert!(target.put(b"one").is_ok() && target.put(b"two").is_ok());
+                let name = if is_log { "log" } else { "file" };
+                let folder = PosixStorage::open(scratch.path()).unwrap();
+                folder.rename(there, name).unwrap();
+                let ended = target.finish().map_err(|failure| failure.exit);
+                assert_eq!(ended, expected, "{there}");
+                folder.rename(name, &format!("{there}.{is_log}")).unwrap();
+                let left = folder.list().unwrap();
+                assert!(!left.iter().any(|name| name.starts_with('.')), "{left:?}");
+            }
         }
     }
 
