@@ -224,6 +224,9 @@ fn wrong_answer_of_a_program_is_reported_with_its_range() {
         (format!("{new}; read b; yes | tr -d \"\\n\""), "without a newline"),
         (format!("{new}; {SAYS}; cat; echo more"), "printed more than the protocol allows: `more`"),
         (format!("{new}; {SAYS}; cat; exit 5"), "ended with exit status: 5"),
+        // These would go on: they are reported and ended.
+        (format!("{new}; {SAYS}; cat; echo more; exec sleep 60"), "allows: `more`"),
+        (format!("{new}; read b; exec >&-; exec sleep 60"), "closed its output without an answer"),
     ] {
         let ran = folder.shell(&format!("seawall replay log --into 'cmd:{program}'"), b"");
         assert!(ran.refused(1).contains(expected), "{program}: {ran:?}");

@@ -14,19 +14,24 @@ use super::place;
 use super::tables::Tables;
 use pipes::{Event, Pipes};
 use seawall::Lsn;
+use seawall_io::{Clock, SystemClock};
 use seawall_measure::machine::Stopwatch;
 use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::one_line;
 use seawall_replay::{BatchSize, Transaction, Watermark};
 use serde_json::{Value, json};
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 /// After this time the user learns what a silent program has to print first.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// The time for a program to end after it has closed its output without an answer.
+const END_MAX: Duration = Duration::from_secs(2);
+/// The interval of checks whether the program has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The first line that a program has to print, as text for messages.
 const FIRST_LINE: &str = r#"{"place":null}, or with the place that it was sent last"#;
 /// The maximum number of characters of a wrong answer to show.
@@ -262,12 +267,26 @@ impl Program {
         }
     }
 
-    /// Waits until the program has ended without an answer, and returns its exit status as text.
+    /// Waits a moment until the program has ended without an answer. Returns how it ended as text.
     fn ended(&mut self) -> String {
         self.pipes.abandon();
-        match self.child.wait() {
-            Ok(status) => format!("ended without an answer, with {status}"),
+        match self.wait_for_end() {
+            Ok(Some(status)) => format!("ended without an answer, with {status}"),
+            Ok(None) => "closed its output without an answer".to_owned(),
             Err(error) => format!("ended without an answer: {error}"),
+        }
+    }
+
+    /// Returns the exit status, or `None` if the program still runs after `END_MAX`; then it is
+    /// killed on drop.
+    fn wait_for_end(&mut self) -> io::Result<Option<ExitStatus>> {
+        let watch = Stopwatch::start();
+        loop {
+            let ended = self.child.try_wait()?;
+            if ended.is_some() || watch.elapsed() >= END_MAX {
+                return Ok(ended);
+            }
+            SystemClock::new().sleep(LOOK_EVERY);
         }
     }
 

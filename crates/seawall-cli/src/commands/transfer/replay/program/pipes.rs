@@ -73,12 +73,14 @@ impl Pipes {
         self.events = sync_channel(0).1;
     }
 
-    /// Reads the rest of the output, at most about the size of an answer.
+    /// Reads the rest of the output, up to the first line that is not blank. A program that prints
+    /// more may never end.
     pub(super) fn rest(&self) -> io::Result<Vec<u8>> {
         let mut rest = vec![];
         while rest.len() < ANSWER_MAX {
             match self.next() {
-                Event::Line(line) => rest.extend_from_slice(&line),
+                Event::Line(line) if line.trim_ascii().is_empty() => rest.extend(line),
+                Event::Line(line) => return Ok(line),
                 Event::Unread(error) => return Err(error),
                 Event::End => break,
                 Event::Sent | Event::Unsent(_) => {}
