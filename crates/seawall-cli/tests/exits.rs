@@ -247,6 +247,8 @@ fn torn_tail_exits_0_unless_strict_and_an_ambiguous_one_3() {
     folder.overwrite(SEGMENT, at, &[0xff; 2000]);
     let ran = folder.run("verify log --json", b"");
     assert_eq!((ran.code, &ran.json()[0]["verdict"]), (3, &"unsure".into()));
+    let ran = folder.run("verify log", b"");
+    assert!(ran.text().contains("next: seawall repair log  "), "{}", ran.text());
     assert_eq!(folder.run("stat log", b"").code, 3);
     let ran = folder.run("cat log", b"");
     ran.refused(3);

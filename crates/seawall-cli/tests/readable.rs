@@ -173,6 +173,24 @@ fn every_verb_works_on_a_readable_log() {
 }
 
 #[test]
+fn missing_files_of_a_readable_log_are_named() {
+    let folder = Folder::new("readable-missing");
+    let line = |n: u64| format!("{n} {}\n", "x".repeat(1000)).into_bytes();
+    let lines: Vec<u8> = (1..=3000).flat_map(line).collect();
+    folder.run("append log --log-format json --segment-size 1MiB", &lines).fine();
+    folder.remove("log/000000000002.jsonl");
+    assert!(folder.run("verify log", b"").text().contains("  000000000002.jsonl, offset"));
+    folder.remove("log/000000000002.head");
+    for verb in ["verify", "repair"] {
+        let ran = folder.run(&format!("{verb} log"), b"");
+        assert!(ran.text().contains("  000000000002.head, offset"), "{}", ran.text());
+        assert!(!ran.text().contains(".seg"), "{}", ran.text());
+    }
+    let said = folder.run("repair log", b"");
+    assert!(said.text().contains("log/000000000002.head, and its 000000000002.jsonl"), "{said:?}");
+}
+
+#[test]
 fn acknowledged_records_of_a_readable_log_survive_a_kill() {
     let folder = Folder::new("readable-kill");
     let mut acknowledged = 0;

@@ -40,6 +40,7 @@ fn plan_names_the_loss_and_the_options_and_changes_nothing() {
     assert_eq!(plan["damage"][0]["lost_from"], 40);
     assert_eq!(plan["cut_tail"]["last_lsn"], 39);
     assert_eq!(plan["cut_tail"]["intact_given_up"], 60);
+    assert_eq!(plan["cut_tail"]["given_up"], json!([{ "from": 40, "to": 100 }]));
     let said = folder.run("repair log", b"");
     for words in ["LSN 40", "--salvage-to NEW", "keeps 99 records", "--cut-tail --yes", "LSN 39"] {
         assert!(said.text().contains(words), "{words}: {}", said.text());
@@ -78,6 +79,7 @@ fn cut_tail_ends_the_log_before_the_damage() {
     let done = answer(&ran);
     assert_eq!((ran.code, &done["done"], &done["last_lsn"]), (5, &json!("cut-tail"), &json!(39)));
     assert_eq!(done["intact_given_up"], 60);
+    assert_eq!(done["given_up"], json!([{ "from": 40, "to": 100 }]));
     assert_eq!(folder.run("append log --ack", b"on it goes\n").fine().text(), "40\n");
     assert_eq!(folder.run("cat log -o raw", b"").fine().text().lines().count(), 40);
     folder.run("verify log --strict", b"").fine();
@@ -153,6 +155,46 @@ fn impossible_repair_is_reported() {
     let done = answer(&folder.run("repair log --salvage-to new --json", b""));
     assert_eq!(done["records"], 99);
     folder.run("append new", b"on it goes\n").fine();
+}
+
+/// A log of 100 records, of which the header of the first batch is damaged: all can be read.
+fn readable(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    for records in [1..=50, 51..=100] {
+        let lines = records.flat_map(|n| format!("record {n:03}\n").into_bytes());
+        folder.run("append log", &lines.collect::<Vec<u8>>()).fine();
+    }
+    let segment = folder.read("log/000000000001.seg");
+    let first = segment.windows(10).position(|bytes| bytes == b"record 001");
+    let first = first.expect("the record is there");
+    // The header of the batch begins at the block before the first record.
+    folder.overwrite("log/000000000001.seg", first / 4096 * 4096, &[0xff; 4]);
+    folder
+}
+
+#[test]
+fn no_record_of_a_readable_log_is_given_up() {
+    let folder = readable("repair-readable");
+    assert_eq!(folder.run("cat log -o raw --skip-damaged", b"").text().lines().count(), 100);
+    let before = state(&folder);
+    let plan = answer(&folder.run("repair log --cut-tail --json", b""));
+    assert_eq!((&plan["verdict"], &plan["records"]), (&json!("correctable"), &json!(100)));
+    assert_eq!(plan["cut_tail"]["given_up"], json!([{ "from": 51, "to": 100 }]));
+    let said = folder.run("repair log --cut-tail", b"");
+    for words in ["--cut-tail is refused", "50 intact records, LSN 51 .. 100", "--salvage-to NEW"] {
+        assert!(said.text().contains(words), "{words}: {}", said.text());
+    }
+    for options in ["--yes", "--cut-tail --yes", "--cut-tail --yes --json"] {
+        let ran = folder.run(&format!("repair log {options}"), b"");
+        let said = ran.refused(2);
+        assert!(said.contains("all records are readable"), "{options}: {said}");
+        assert!(said.contains("seawall repair log --salvage-to NEW"), "{options}: {said}");
+        assert!(state(&folder) == before, "{options}");
+    }
+    assert_eq!(
+        answer(folder.run("repair log --salvage-to new --json", b"").fine())["records"],
+        100
+    );
 }
 
 /// Two copies of a log, each with further records of its own.

@@ -9,12 +9,12 @@ use crate::commands::opener::Opener;
 use crate::commands::outside;
 use crate::commands::records::cat::judge_tail;
 use crate::output::progress::Progress;
-use answers::{Cut, Mended, Plan, Salvaged, given_up};
+use answers::{Cut, Mended, Plan, Salvaged, cut_off, given_up};
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::encryption::KeyError;
 use seawall::repair::{RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::{Verdict, Verification};
-use seawall::{Error, Lsn, Maintenance};
+use seawall::{Error, Layout, Lsn, Maintenance};
 use seawall_host::identity;
 use seawall_output::report::{Exit, Failure};
 use seawall_output::stdout::Output;
@@ -65,7 +65,7 @@ fn repair(
         if !args.look.json {
             mended(args, &done);
         }
-        return cut_tail(args, maintenance, Some(&done)).inspect_err(|_| {
+        return cut_tail(args, maintenance, &done.after, Some(&done)).inspect_err(|_| {
             if args.look.json {
                 mended(args, &done);
             }
@@ -75,12 +75,30 @@ fn repair(
         if planned.before.damage.is_empty() {
             return plan(args, opener);
         }
-        let what = "--yes needs --cut-tail or --from-replica: parity cannot repair this damage";
-        return Err(Failure::new(Exit::Usage, what)
-            .at(args.log.display())
-            .next(format!("seawall repair {}, for a plan", typed(&args.log))));
+        return Err(unrepaired(args, &planned.before));
     }
-    cut_tail(args, maintenance, None)
+    cut_tail(args, maintenance, &planned.before, None)
+}
+
+/// The error of `--yes` alone, where parity has no bytes to repair with.
+fn unrepaired(args: &Repair, found: &Verification) -> Failure {
+    let log = typed(&args.log);
+    let (what, next) = if found.verdict == Verdict::Correctable {
+        (
+            "parity cannot repair this damage in place; all records are readable",
+            salvages(args, found),
+        )
+    } else {
+        let what = "--yes needs --cut-tail or --from-replica: parity cannot repair this damage";
+        (what, format!("seawall repair {log}, for a plan; --salvage-to NEW keeps the most records"))
+    };
+    Failure::new(Exit::Usage, what).at(args.log.display()).next(next)
+}
+
+/// The advice to copy all records of a readable log.
+fn salvages(args: &Repair, found: &Verification) -> String {
+    let key = args.key.hint(found.summary.encrypted_segments > 0);
+    format!("seawall repair {} --salvage-to NEW{key}, which keeps all of them", typed(&args.log))
 }
 
 /// The note of an interrupted truncation that has yet to be reported.
@@ -118,7 +136,7 @@ fn failure(args: &Repair, error: &Error) -> Failure {
     let place: &Path = match error {
         Error::Mismatch { what: "the id", has, requested, .. } => {
             let what = format!(
-                "the replica belongs to another log: its id is {requested}, this one's is {has}"
+                "the replica belongs to another log: {requested}; the id of this log is {has}"
             );
             return Failure::new(Exit::Usage, what)
                 .at(args.log.display())
@@ -151,7 +169,7 @@ fn mended(args: &Repair, done: &RepairPlan) -> Exit {
         out.line(&format!("{log}   {word}"));
         tell_mend(out, done);
         for damage in &done.after.damage {
-            tell_damage(out, damage);
+            tell_damage(out, damage, done.after.summary.layout);
         }
         for file in &done.quarantine {
             out.line(&format!("  kept       {log}/{file}"));
@@ -221,7 +239,7 @@ impl Told<'_> {
         tell_verdict(out, &self.args.log, (found.verdict, self.exit));
         out.line(&format!("  intact     {}", count(found.records, "record")));
         for damage in &found.damage {
-            tell_damage(out, damage);
+            tell_damage(out, damage, found.summary.layout);
         }
         tell_given_up(out, &found.given_up);
         tell_tail(out, found);
@@ -281,8 +299,12 @@ impl Told<'_> {
         use Corruption::{Duplicated, ForeignEpoch, Misplaced, SegmentHeader, SegmentMissing};
         let log = self.args.log.display();
         for damage in self.found.damage.iter().filter(|damage| damage.offset.0 == 0) {
-            let Some(id) = damage.segment.map(|id| format!("{log}/{:012}.seg", id.get())) else {
-                continue;
+            let Some(id) = damage.segment else { continue };
+            let id = match self.found.summary.layout {
+                Some(Layout::Text) => {
+                    format!("{log}/{}, and its {}", id.head_name(), id.text_name())
+                }
+                _ => format!("{log}/{}", id.file_name()),
             };
             match damage.cause {
                 SegmentMissing => {
@@ -305,6 +327,16 @@ impl Told<'_> {
         }
     }
 
+    /// Prints why `--cut-tail` is not offered for a readable log.
+    fn tell_needless_cut(&self, out: &mut Output) {
+        let is_mended = self.mend.is_some_and(|mend| !mend.is_empty());
+        let cut = self.cut.filter(|_| !is_mended);
+        if let Some(loss) = cut.and_then(|cut| needless_loss(cut, self.found)) {
+            out.line("  --cut-tail is refused: all records are readable, and it would give up");
+            out.line(&format!("      {loss}"));
+        }
+    }
+
     fn tell_ways(&self, out: &mut Output) {
         let (log, found) = (typed(&self.args.log), self.found);
         let with = replicas(self.args);
@@ -324,6 +356,7 @@ impl Told<'_> {
             out.line(&format!("      gives up {parts} of incomplete atomic sets"));
         }
         if !is_lost {
+            self.tell_needless_cut(out);
             return;
         }
         if let Some(cut) = self.cut.filter(|cut| !cut.damage.is_empty()) {
@@ -339,6 +372,15 @@ impl Told<'_> {
         out.line("  read around the damage");
         out.line(&format!("      seawall cat {log} --skip-damaged{key}"));
     }
+}
+
+/// Returns what `--cut-tail` would give up of a log that can be read completely.
+fn needless_loss(cut: &TailTruncation, found: &Verification) -> Option<String> {
+    let loss = cut_off(cut, found).filter(|_| found.verdict == Verdict::Correctable)?;
+    // An interrupted truncation has removed records already, and has to report them.
+    let loss = Some(loss).filter(|_| cut.unfinished.is_none())?;
+    let to = loss.to.unwrap_or(loss.from);
+    Some(format!("{}, {}", count(cut.intact_behind, "intact record"), span_of(loss.from, to)))
 }
 
 /// Whether the number of lost records is unknown.
@@ -409,8 +451,16 @@ fn tell_rescued(out: &mut Output, args: &Repair, target: &Path, done: &SalvageRe
 fn cut_tail(
     args: &Repair,
     maintenance: &mut Maintenance<'_>,
+    found: &Verification,
     mend: Option<&RepairPlan>,
 ) -> Result<Exit, Failure> {
+    // The truncation itself reports an error of the plan, too.
+    let planned = maintenance.plan_truncation().ok();
+    if let Some(loss) = planned.and_then(|cut| needless_loss(&cut, found)) {
+        let what = format!("all records are readable, and --cut-tail would give up {loss}");
+        let failure = Failure::new(Exit::Usage, what).at(args.log.display());
+        return Err(failure.next(salvages(args, found)));
+    }
     let cut = maintenance.truncate_damaged_tail();
     let cut = cut.map_err(|error| match &error {
         Error::Damaged { damage, .. } => {
@@ -424,7 +474,7 @@ fn cut_tail(
     let exit = if given_up(&cut) > 0 { Exit::Lost } else { exit_of(&cut.damage) };
     let exit = mend.map_or(exit, |mend| exit.worse(Trust::of_repair(mend).exit()));
     let mut out = Output::lock();
-    args.look.show(&mut out, &Cut::of(args, &cut, mend), |out| tell_cut(out, args, &cut));
+    args.look.show(&mut out, &Cut::of(args, &cut, found, mend), |out| tell_cut(out, args, &cut));
     Ok(exit.worse(out.finish()))
 }
 

@@ -6,6 +6,7 @@ use crate::commands::answers::Verify;
 use crate::commands::foreign;
 use crate::commands::opener::Opener;
 use crate::output::progress::Progress;
+use seawall::Layout;
 use seawall::damage::{Corruption, Damage, Lost};
 use seawall::format::SegmentId;
 use seawall::recovery::TailState;
@@ -70,7 +71,7 @@ fn tell(
         out.line(&format!("  encrypted  {text}"));
     }
     for damage in &found.damage {
-        tell_damage(out, damage);
+        tell_damage(out, damage, found.summary.layout);
     }
     mended::tell(out, log, &found.mended);
     tell_given_up(out, &found.given_up);
@@ -84,6 +85,9 @@ fn tell(
         out.line("");
         out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
         out.line(&format!("      seawall cat {log} --skip-damaged{key}   reads around the damage"));
+    } else if found.verdict == Verdict::Unsure {
+        out.line("");
+        out.line(&format!("next: seawall repair {log}               a plan, changes nothing"));
     }
 }
 
@@ -125,9 +129,9 @@ pub(super) fn headline(verdict: Verdict) -> &'static str {
     }
 }
 
-pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
+pub(super) fn tell_damage(out: &mut Output, damage: &Damage, layout: Option<Layout>) {
     let (place, file) = match damage.segment {
-        Some(segment) => (format!("segment {segment}"), file_of(segment, damage.cause)),
+        Some(segment) => (format!("segment {segment}"), file_of(segment, damage.cause, layout)),
         None if damage.cause == Corruption::Keys => ("keys".to_owned(), "keys".to_owned()),
         None => ("manifest".to_owned(), "manifest".to_owned()),
     };
@@ -145,9 +149,11 @@ pub(super) fn tell_damage(out: &mut Output, damage: &Damage) {
 }
 
 /// The damaged or missing file.
-fn file_of(segment: SegmentId, cause: Corruption) -> String {
-    match cause {
-        Corruption::Line | Corruption::TextMissing => segment.text_name(),
+fn file_of(segment: SegmentId, cause: Corruption, layout: Option<Layout>) -> String {
+    use Corruption::{Line, SegmentHeader, SegmentMissing, TextMissing};
+    match (cause, layout) {
+        (SegmentHeader | SegmentMissing, Some(Layout::Text)) => segment.head_name(),
+        (Line | TextMissing, _) | (_, Some(Layout::Text)) => segment.text_name(),
         _ => segment.file_name(),
     }
 }

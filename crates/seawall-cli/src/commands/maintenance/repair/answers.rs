@@ -2,9 +2,9 @@
 
 use crate::args::Repair;
 use crate::commands::answers::{CopiedTail, Damage, Lost, Orphan};
-use seawall::Lsn;
 use seawall::repair::{self, DamageKind, Patch, RepairPlan, SalvageReport, TailTruncation};
 use seawall::verify::Verification;
+use seawall::{Lsn, damage};
 use seawall_output::answer;
 use serde::Serialize;
 use std::path::Path;
@@ -28,7 +28,7 @@ answer! {
         given_up: Vec<Lost> = found.given_up.iter().map(Lost::of).collect(),
         orphans: Vec<Orphan> = found.orphans.iter().map(Orphan::of).collect(),
         broken_sets: u64 = found.broken_sets,
-        cut_tail: Option<CutTail> = cut.map(CutTail::of),
+        cut_tail: Option<CutTail> = cut.map(|cut| CutTail::of(cut, found)),
         /// Missing if the id of the log is unknown.
         #[serde(skip_serializing_if = "Option::is_none")]
         mend: Option<Mend> = mend.map(Mend::of),
@@ -37,10 +37,12 @@ answer! {
 
 answer! {
     /// What `--cut-tail` would do.
-    struct CutTail(cut: &TailTruncation) {
+    struct CutTail(cut: &TailTruncation, found: &Verification) {
         last_lsn: Option<u64> = cut.last.map(Lsn::get),
         intact_given_up: u64 = cut.intact_behind,
         room_bytes: u64 = cut.room,
+        /// The LSNs from the first intact record that would be removed to the last one.
+        given_up: Vec<Lost> = cut_off(cut, found).iter().map(Lost::of).collect(),
         /// Missing unless a removal of records has yet to be reported.
         #[serde(skip_serializing_if = "Option::is_none")]
         unfinished: Option<String> = cut.unfinished.clone(),
@@ -123,7 +125,12 @@ answer! {
 answer! {
     /// `--cut-tail`, with the preceding repair in place.
     #[serde(tag = "schema", rename = "seawall.repair/1")]
-    pub(super) struct Cut(args: &Repair, cut: &TailTruncation, mend: Option<&RepairPlan>) {
+    pub(super) struct Cut(
+        args: &Repair,
+        cut: &TailTruncation,
+        found: &Verification,
+        mend: Option<&RepairPlan>
+    ) {
         log: String = args.log.display().to_string(),
         done: &'static str = "cut-tail",
         last_lsn: Option<u64> = cut.last.map(Lsn::get),
@@ -131,12 +138,21 @@ answer! {
         intact_given_up: u64 = given_up(cut),
         mend: Option<Mend> = mend.map(Mend::of),
         quarantine: Vec<String> = quarantine(cut, mend),
+        given_up: Vec<Lost> = cut_off(cut, found).iter().map(Lost::of).collect(),
     }
 }
 
 /// Intact records that were given up with the damage.
 pub(super) fn given_up(cut: &TailTruncation) -> u64 {
     if cut.damage.is_empty() { 0 } else { cut.intact_behind }
+}
+
+/// The LSNs between which the truncation of the log, in which `found` was found, gives up intact
+/// records. The end is unknown if an interrupted truncation removed them.
+pub(super) fn cut_off(cut: &TailTruncation, found: &Verification) -> Option<damage::Lost> {
+    let from = cut.last.map(Lsn::next).or(found.first_lsn).unwrap_or(Lsn::FIRST);
+    let to = found.last_lsn.filter(|last| *last >= from);
+    (given_up(cut) > 0).then(|| damage::Lost::new(from, to))
 }
 
 fn quarantine(cut: &TailTruncation, mend: Option<&RepairPlan>) -> Vec<String> {
