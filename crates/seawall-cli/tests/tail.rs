@@ -115,7 +115,7 @@ fn records_of_another_process_arrive_once_durable() {
 }
 
 #[test]
-fn closed_pipe_ends_tail_at_the_next_record() {
+fn closed_pipe_ends_tail_of_an_idle_log() {
     let folder = Folder::new("tail-head");
     folder.run("append log", &lines(1..=2)).fine();
     let mut tail = folder.start("tail log -f -n 2");
@@ -125,7 +125,6 @@ fn closed_pipe_ends_tail_at_the_next_record() {
     out.read_line(&mut line).unwrap();
     assert_eq!(line, "1\trecord 1\n2\trecord 2\n");
     drop(out);
-    folder.run("append log", b"one more\n").fine();
     let (said, heard) = mpsc::channel();
     let mut stderr = tail.stderr.take().unwrap();
     std::thread::spawn(move || {
@@ -234,6 +233,40 @@ fn killed_follower_continues_without_a_gap() {
     assert!(lives > 3, "{lives}");
     feeder.join().unwrap();
     assert!(append.wait().unwrap().success());
+}
+
+/// Repairs gave up records 5, 8 and 9 of nine.
+#[test]
+fn records_given_up_are_neither_counted_nor_truncated() {
+    let folder = Folder::new("tail-given-up");
+    folder.run("append damaged --level confirmed", &lines(1..=9)).fine();
+    for number in ["record 5", "record 8", "record 9"] {
+        folder.flip("damaged/000000000001.seg", number.as_bytes());
+    }
+    assert_eq!(folder.run("repair damaged --salvage-to log", b"").code, 5);
+    let tail = |options: &str| {
+        let text = folder.run(&format!("tail log -o raw {options}"), b"").fine().text().to_owned();
+        text.replace("record ", "").replace('\n', " ")
+    };
+    let ends = [(0, ""), (2, "6 7 "), (3, "4 6 7 "), (5, "2 3 4 6 7 "), (99, "1 2 3 4 6 7 ")];
+    for (count, expected) in ends {
+        assert_eq!(tail(&format!("-n {count}")), expected, "{count}");
+    }
+    // A reader of the damaged log had read all of them.
+    for position in ["8", "9", "10"] {
+        folder.write("at", format!("{position}\n").as_bytes());
+        assert_eq!(tail("--cursor-file at"), "", "{position}");
+        assert_eq!(folder.read("at"), format!("{position}\n").as_bytes());
+    }
+    folder.write("at", b"11\n");
+    folder.run("tail log --cursor-file at", b"").refused(1);
+    folder.write("at", b"10\n");
+    for end in ["--after 7", "--after 8", "--before 1", "--after 7 --yes"] {
+        let done = folder.run(&format!("truncate log {end} --json"), b"").fine().json().remove(0);
+        assert_eq!((&done["records"], &done["next_lsn"]), (&0.into(), &10.into()), "{end}");
+    }
+    assert_eq!(folder.run("append log --ack", b"record 10\n").fine().text(), "10\n");
+    assert_eq!((tail("--cursor-file at"), tail("-n 3")), ("10 ".into(), "6 7 10 ".into()));
 }
 
 #[test]

@@ -233,6 +233,28 @@ fn damaged_log_is_refused_with_and_without_yes() {
     }
 }
 
+/// The header of a batch is damaged: all records can be read, but the log cannot be opened.
+#[test]
+fn readable_log_that_cannot_be_opened_is_refused_with_and_without_yes() {
+    let folder = Folder::new("truncate-readable");
+    for text in ["one\n", "two\n", "three\n"] {
+        folder.run("append log", text.as_bytes()).fine();
+    }
+    let segment = folder.read("log/000000000001.seg");
+    let first = segment.windows(3).position(|bytes| bytes == b"one").unwrap();
+    folder.overwrite("log/000000000001.seg", first / 4096 * 4096, &[0xff; 4]);
+    assert_eq!(folder.run("cat log -o raw --skip-damaged", b"").text().lines().count(), 3);
+    let plan = folder.run("truncate log --after 2", b"");
+    let said = plan.refused(4);
+    assert!(!plan.text().contains("to do it"), "{}", plan.text());
+    assert_eq!(folder.run("truncate log --after 2 --yes", b"").refused(4), said);
+    let ran = folder.run("convert log made --to cwal", b"");
+    assert!(ran.refused(4).contains("the source is damaged, but no entry is"), "{ran:?}");
+    assert!(ran.err.contains("made has all 3 entries"), "{ran:?}");
+    let ran = folder.run("convert log made --to cwal --json", b"").json().remove(0);
+    assert_eq!((&ran["damage"]["entry"], &ran["entries"]), (&serde_json::Value::Null, &3.into()));
+}
+
 #[test]
 fn truncate_uses_the_common_exit_codes() {
     let folder = Folder::new("truncate-codes");

@@ -33,4 +33,4 @@ pub use pass::{connect_within, peer, receive_descriptor, send_descriptor};
 pub use raw_device::RawFile;
 pub use signal::{Notice, send_signal};
 pub use stored::{folder_and_name, open_if_any, read_start, replace_file};
-pub use wait::{PIECE_MAX, Woken, wait_for_any, wait_for_input, wait_for_output};
+pub use wait::{PIECE_MAX, Woken, has_lost_reader, wait_for_any, wait_for_input, wait_for_output};

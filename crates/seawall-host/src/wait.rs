@@ -94,6 +94,32 @@ pub fn wait_for_output(
     Ok(!output.revents().is_empty())
 }
 
+/// Returns whether the reader of `output` has closed it. Only pipes and sockets report that.
+///
+/// # Errors
+///
+/// The system's error.
+///
+/// # Examples
+///
+/// ```
+/// use seawall_host::has_lost_reader;
+/// use std::os::fd::AsFd;
+///
+/// let (reader, output) = std::io::pipe()?;
+/// assert!(!has_lost_reader(output.as_fd())?);
+/// drop(reader);
+/// assert!(has_lost_reader(output.as_fd())?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn has_lost_reader(output: BorrowedFd<'_>) -> io::Result<bool> {
+    // Errors are reported even though no event is requested.
+    let mut output = PollFd::from_borrowed_fd(output, PollFlags::empty());
+    let now = Duration::ZERO.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+    retry_on_intr(|| poll(std::slice::from_mut(&mut output), Some(&now)))?;
+    Ok(output.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+}
+
 /// Waits until any of `inputs` can be read, has ended, or has an error. Returns for each input
 /// whether that is so; `false` for all if `time` passed first.
 ///

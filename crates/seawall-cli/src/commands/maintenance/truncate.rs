@@ -6,6 +6,7 @@ mod plan;
 use crate::args::{Last, Truncate};
 use crate::commands::opener::Opener;
 use crate::commands::records::append::tell_recovery;
+use crate::commands::records::intact::next_lsn;
 use plan::Plan;
 use seawall::verify::{Verdict, Verification};
 use seawall::{Error, Log, LogReader, Lsn, Raw};
@@ -14,6 +15,7 @@ use seawall_output::report::{Exit, Failure, say};
 use seawall_output::stdout::Output;
 use seawall_output::text::{self, count, span_of, typed};
 use serde::Serialize;
+use std::path::Path;
 
 /// Shows the plan, and applies it with `--yes`.
 pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
@@ -23,18 +25,19 @@ pub(crate) fn run(args: &Truncate) -> Result<Exit, Failure> {
     let found = opener.maintenance(&args.log).verify().map_err(fail)?;
     let oldest = reader.oldest().map_err(fail)?;
     let last = found.last_lsn.or(oldest.previous());
+    let next = next_lsn(&found, oldest);
     let plan = match (args.before.and_then(Lsn::new), args.after) {
-        (Some(before), _) => Plan::before(&args.log, before, (&found, last)).map_err(|error| {
+        (Some(before), _) => Plan::before(&args.log, before, (&found, next)).map_err(|error| {
             let what = format!("cannot read the segments: {error}");
             Failure::new(Exit::Failed, what).at(args.log.display()).next("try again")
         })?,
-        (None, Some(after)) => Plan::after(after.0, (oldest, last)).map_err(fail)?,
+        (None, Some(after)) => Plan::after(after.0, (oldest, last, next)).map_err(fail)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
     if args.yes {
         carry_out(args, (&plan, &found), (&opener, &reader)).map_err(fail)?;
     }
-    let would = if args.yes { Exit::Fine } else { forecast(args, &found) };
+    let would = if args.yes { Exit::Fine } else { forecast(args, (&plan, &found), &opener) };
     let mut out = Output::lock();
     args.look.show(&mut out, &Answer::of(args, &plan, &found), |out| {
         if would == Exit::Fine || !plan.is_empty() {
@@ -80,12 +83,23 @@ fn carry_out(
 }
 
 /// Prints to standard error what would make `--yes` fail.
-fn forecast(args: &Truncate, found: &Verification) -> Exit {
+fn forecast(args: &Truncate, (plan, found): (&Plan, &Verification), opener: &Opener) -> Exit {
     if found.summary.in_use && !args.look.quiet {
         say("seawall: a writer has the log open: --yes works once it has ended");
     }
-    let lost = lost(found);
-    lost.map_or(Exit::Fine, |error| Failure::of(&error, "truncate", &args.log).tell())
+    let prevents = lost(found).or_else(|| {
+        let opens = !plan.is_empty() && found.verdict == Verdict::Correctable;
+        opens.then(|| prevents_opening(&args.log, opener)).flatten()
+    });
+    prevents.map_or(Exit::Fine, |error| Failure::of(&error, "truncate", &args.log).tell())
+}
+
+/// The damage of a readable log that prevents opening it for writing.
+fn prevents_opening(log: &Path, opener: &Opener) -> Option<Error> {
+    match opener.maintenance(log).plan_truncation() {
+        Ok(cut) => cut.damage.first().map(|damage| Error::damaged(damage.clone())),
+        Err(error) => Some(error),
+    }
 }
 
 /// The first damage that loses records.

@@ -29,3 +29,10 @@ pub(in crate::commands) fn damage_from(
     let end = |damage: &Damage| damage.lost.and_then(|lost| lost.to);
     found.damage.iter().filter(move |damage| end(damage).is_none_or(|end| from <= end))
 }
+
+/// The LSN of the next record that is appended to a log with `oldest` as its first record: the
+/// records that a repair gave up keep their LSNs.
+pub(in crate::commands) fn next_lsn(found: &Verification, oldest: Lsn) -> Lsn {
+    let given_up = found.given_up.iter().filter_map(|lost| lost.to);
+    given_up.chain(found.last_lsn).map(Lsn::next).fold(oldest, Lsn::max)
+}

@@ -4,13 +4,17 @@ use super::cat::{chosen_shape, judge_end};
 use crate::args::Tail;
 use crate::commands::opener::Opener;
 use crate::commands::records::cursor_file::Bookmark;
-use crate::commands::records::intact::visit_intact;
+use crate::commands::records::intact::{next_lsn, visit_intact};
 use crate::commands::records::printer::Printer;
 use crate::select::Picker;
+use seawall::damage::Lost;
 use seawall::verify::Verification;
 use seawall::{Error, LogReader, Lsn, Raw, Record};
+use seawall_host::has_lost_reader;
 use seawall_output::report::{Exit, Failure};
 use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The interval of polling for new records, the same as in the library.
@@ -33,7 +37,7 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
         None if chosen.has_conditions() => back_by_matches(args, opener.reader(&args.log))
             .map(|first| first.unwrap_or(oldest).max(oldest)),
         None => last_shown(|| opener.reader(&args.log), &reader, &found)
-            .map(|last| back_from(last, args.count).map_or(oldest, |first| first.max(oldest))),
+            .map(|last| back_from(last, args.count, &found.given_up).unwrap_or(oldest).max(oldest)),
     };
     let from = from.map_err(fail)?;
     let shape = chosen_shape(args.look.json, args.shape)?;
@@ -63,17 +67,25 @@ pub(crate) fn run(args: &Tail) -> Result<Exit, Failure> {
 
 /// Returns the position in the cursor file, or an error if the log does not have it any more.
 fn resume(found: &Verification, (oldest, position): (Lsn, Lsn)) -> Result<Lsn, Error> {
-    let end = found.last_lsn.map_or(oldest, |last| last.next().max(oldest));
+    let end = next_lsn(found, oldest);
     if position < oldest {
         return Err(Error::pruned(oldest));
     }
     if position > end { Err(Error::rewound(end)) } else { Ok(position) }
 }
 
-/// The first of the last `count` records.
-fn back_from(last: Option<Lsn>, count: u64) -> Option<Lsn> {
-    let end = last.map_or(Lsn::FIRST, Lsn::next);
-    Lsn::new(end.get().saturating_sub(count))
+/// The first of the last `count` records. Those that a repair gave up do not count.
+fn back_from(last: Option<Lsn>, count: u64, given_up: &[Lost]) -> Option<Lsn> {
+    let (mut end, mut left) = (last.map_or(Lsn::FIRST, Lsn::next).get(), count);
+    for lost in given_up.iter().rev() {
+        let after = lost.to.map_or(end, |to| to.get().saturating_add(1).min(end));
+        if end - after >= left {
+            break;
+        }
+        left -= end - after;
+        end = lost.from.get().min(end);
+    }
+    Lsn::new(end.saturating_sub(left))
 }
 
 /// The first of the last `count` matching records. `None` if there are fewer: then printing starts
@@ -168,6 +180,10 @@ impl Tailing<'_> {
                     self.printer.out.flush();
                     self.next = lsn.next();
                     self.note_printed()?;
+                }
+                // No record is written to an output that is closed while the log is idle.
+                Ok(None) if has_lost_reader(io::stdout().as_fd()).unwrap_or(false) => {
+                    self.printer.out.close();
                 }
                 Ok(None) => self.save()?,
                 Err(error) => {

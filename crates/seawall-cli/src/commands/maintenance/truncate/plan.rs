@@ -35,34 +35,34 @@ pub(super) struct Plan {
 type Segment = (Lsn, u64);
 
 impl Plan {
-    /// Plans removing whole segments before record `before`. The log, in which `found` was found,
-    /// ends with record `last`.
+    /// Plans removing whole segments before record `before` of the log in which `found` was found.
+    /// Record `next` is appended next.
     pub(super) fn before(
         log: &Path,
         before: Lsn,
-        (found, last): (&Verification, Option<Lsn>),
+        (found, next): (&Verification, Lsn),
     ) -> io::Result<Self> {
         let orphans: Vec<_> = found.orphans.iter().map(|orphan| orphan.segment).collect();
         let live = live_segments(&PosixStorage::open(log)?, &orphans)?;
-        Ok(Self::of_segments(&live, before, last))
+        Ok(Self::of_segments(&live, before, next))
     }
 
-    fn of_segments(live: &[Segment], before: Lsn, last: Option<Lsn>) -> Self {
+    fn of_segments(live: &[Segment], before: Lsn, next: Lsn) -> Self {
         let keep = live.iter().rposition(|(base, _)| *base <= before).unwrap_or(0);
         let first = live.first().map_or(Lsn::FIRST, |(base, _)| *base);
         let oldest = live.get(keep).map_or(first, |(base, _)| *base);
         let gone = live.get(..keep).unwrap_or_default();
         let (segments, bytes) = (to_u64(gone.len()), gone.iter().map(|(_, bytes)| bytes).sum());
         let goes = oldest.previous().filter(|end| *end >= first).map(|end| (first, end));
-        let next = next_lsn(last).max(oldest);
+        let next = next.max(oldest);
         Self { goes, files: Some((segments, bytes)), new_end: None, oldest, next }
     }
 
     /// Plans removing the records after `after`, or all records if it is `None`. The log has the
-    /// records `oldest` to `last`.
+    /// records `oldest` to `last`, and record `end` is appended next.
     pub(super) fn after(
         after: Option<Lsn>,
-        (oldest, last): (Lsn, Option<Lsn>),
+        (oldest, last, end): (Lsn, Option<Lsn>, Lsn),
     ) -> Result<Self, Error> {
         let after = after.or(oldest.previous());
         let next = next_lsn(after);
@@ -70,7 +70,7 @@ impl Plan {
             return Err(Error::pruned(oldest));
         }
         let goes = last.filter(|last| *last >= next).map(|last| (next, last));
-        let next = next.min(next_lsn(last));
+        let next = if goes.is_some() { next } else { end };
         Ok(Self { goes, files: None, new_end: Some(Last(after)), oldest, next })
     }
 
@@ -155,7 +155,7 @@ mod tests {
     fn only_segments_entirely_before_the_lsn_are_removed() {
         let live = [(lsn(1), 100), (lsn(50), 200), (lsn(80), 400)];
         let plan = |before| {
-            let plan = Plan::of_segments(&live, lsn(before), Some(lsn(99)));
+            let plan = Plan::of_segments(&live, lsn(before), lsn(100));
             (plan.records(&[]), plan.files.unwrap(), plan.oldest.get())
         };
         assert_eq!(plan(1), (0, (0, 0), 1));
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(plan(50), (49, (1, 100), 50));
         assert_eq!(plan(79), (49, (1, 100), 50));
         assert_eq!(plan(1000), (79, (2, 300), 80), "the newest segment stays");
-        let plan = Plan::of_segments(&live, lsn(50), Some(lsn(99)));
+        let plan = Plan::of_segments(&live, lsn(50), lsn(100));
         let lost = |(from, to)| Lost::new(lsn(from), Some(lsn(to)));
         let given_up = [(3, 7), (45, 60), (70, 75)].map(lost);
         assert_eq!(plan.records(&given_up), 49 - 5 - 5, "of 1 to 49");
@@ -172,13 +172,14 @@ mod tests {
     #[test]
     fn segment_without_records_is_removed_with_the_others() {
         let live = [(lsn(1), 100), (lsn(50), 200), (lsn(50), 400)];
-        let plan = Plan::of_segments(&live, lsn(50), Some(lsn(60)));
+        let plan = Plan::of_segments(&live, lsn(50), lsn(61));
         assert_eq!((plan.goes, plan.files), (Some((lsn(1), lsn(49))), Some((2, 300))));
     }
 
     #[test]
     fn truncation_at_the_end_names_the_removed_records() {
-        let goes = |after| Plan::after(after, (lsn(5), Some(lsn(9)))).map(|plan| plan.goes);
+        let goes =
+            |after| Plan::after(after, (lsn(5), Some(lsn(9)), lsn(10))).map(|plan| plan.goes);
         assert_eq!(goes(Some(lsn(7))).unwrap(), Some((lsn(8), lsn(9))));
         assert_eq!(goes(Some(lsn(4))).unwrap(), Some((lsn(5), lsn(9))));
         assert_eq!(goes(Some(lsn(9))).unwrap(), None);
