@@ -29,6 +29,14 @@ fn text(folder: &Folder, log: &str, key: &str) -> String {
 }
 
 #[test]
+fn key_file_name_that_is_not_utf_8_is_refused() {
+    let folder = Folder::new("keys-name");
+    let ran = folder.shell("seawall keygen \"$(printf 'k\\377')\"", b"");
+    assert!(ran.refused(1).contains("does not end in a UTF-8 file name"), "{ran:?}");
+    assert!(folder.names(".").is_empty());
+}
+
+#[test]
 fn key_file_is_private_random_and_never_replaced() {
     let folder = Folder::new("keygen");
     let made = folder.run("keygen one.key", b"");

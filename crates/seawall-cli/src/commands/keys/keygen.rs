@@ -3,6 +3,7 @@
 use crate::args::Keygen;
 use crate::commands::outside;
 use seawall::encryption::KeyFile;
+use seawall_host::folder_and_name;
 use seawall_output::answer;
 use seawall_output::report::{Exit, Failure};
 use seawall_output::stdout::Output;
@@ -13,6 +14,11 @@ use std::io::ErrorKind;
 /// Makes a file with a new key.
 pub(crate) fn run(args: &Keygen) -> Result<Exit, Failure> {
     outside::check_path(&args.file)?;
+    if folder_and_name(&args.file).is_none() {
+        let what = "this path does not end in a UTF-8 file name";
+        let failure = Failure::new(Exit::Failed, what).at(args.file.display());
+        return Err(failure.next("give a path that does"));
+    }
     KeyFile::new(&args.file).generate().map_err(|error| {
         if error.kind() == ErrorKind::AlreadyExists {
             let failure = Failure::new(Exit::Conflict, "the file exists, and was not changed");
