@@ -381,7 +381,7 @@ fn follower_from_the_end_notices_a_truncation_after_the_log_has_regrown() {
     for kept in [4, 2, 0] {
         let storage = MemStorage::new();
         let log = open(&storage, 1);
-        (1..=5).for_each(|number| drop(log.append(&payload(number)).unwrap()));
+        (1..=5).for_each(|number| assert_eq!(log.append(&payload(number)).unwrap().get(), number));
         drop(log);
         let reader: LogReader<[u8], Raw> = LogReader::open_in(Arc::new(storage.clone())).unwrap();
         let mut followers =
@@ -391,7 +391,9 @@ fn follower_from_the_end_notices_a_truncation_after_the_log_has_regrown() {
         }
         let log = open(&storage, 2);
         log.truncate_after(Lsn::new(kept)).unwrap();
-        (kept + 1..=7).for_each(|number| drop(log.append(&payload(number)).unwrap()));
+        for number in kept + 1..=7 {
+            log.append(&payload(number)).unwrap();
+        }
         for (polls, follower) in &mut followers {
             let next = follower.next_within(LONG);
             let is_rewound =
