@@ -1,6 +1,8 @@
 //! Collects for the oracle the evidence on an intact disk of how far a log was durable. It decodes
 //! the files itself, so that the oracle knows what evidence a fault leaves.
 
+pub(crate) mod batches;
+
 use crate::world::to_usize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -144,6 +146,16 @@ pub(crate) fn beginnings(device: &MemStorage) -> Vec<u64> {
         oldest.map_or(slot.oldest_base, |(_, header)| header.base.min(slot.oldest_base)).get()
     };
     slots.iter().map(begins).collect()
+}
+
+/// Returns the segment with which the log begins, according to the valid slot of the manifest.
+pub(crate) fn oldest(device: &MemStorage) -> Option<SegmentHeader> {
+    let manifest = device.bytes("manifest").unwrap_or_default();
+    let slots = Manifest::decode_file(&manifest).into_iter().flatten();
+    let oldest = slots.max_by_key(|slot| slot.sequence)?.oldest;
+    let (_, header) = header(device, &oldest.id.file_name())
+        .or_else(|| header(device, &oldest.id.head_name()))?;
+    (header.reference() == oldest).then_some(header)
 }
 
 /// Returns the header of the segment in `file`, or `None` if it was named ahead and has no batch.

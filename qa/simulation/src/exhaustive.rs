@@ -6,6 +6,7 @@ use seawall_testkit::cuts;
 
 use crate::plan::{Act, Cut, End, Life, Plan, Unit};
 use crate::run::run;
+use crate::world::BLOCK;
 
 /// Totals of all runs, and the first finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +65,7 @@ fn every_crash(done: &mut Exhausted, (layout, level): (Layout, Level), acts: &[A
     let life = Life { tasks: vec![acts.to_vec()], ..Life::quiet(level) };
     let plan = |end: End| {
         let lives = vec![Life { end, ..life.clone() }];
-        Plan { seed: 1, layout, segment_max: 5120, lives }
+        Plan { seed: 1, layout, segment_max: 5120, reach: BLOCK, lives }
     };
     // The steps of the last look are included, although no crash happens in it.
     let whole = run(&plan(End::Kill(u64::MAX)));

@@ -12,6 +12,8 @@ use crate::Arguments;
 /// Totals of all runs.
 #[derive(Debug, Default)]
 struct Sum {
+    /// The first seed.
+    from: u64,
     runs: u64,
     outcome: Outcome,
     findings: Vec<Finding>,
@@ -26,7 +28,9 @@ struct Finding {
 /// Runs what the arguments request; returns whether nothing was found.
 pub(crate) fn run_requested(arguments: &Arguments) -> io::Result<bool> {
     let clock = SystemClock::new();
-    let mut sum = Sum::default();
+    let today = clock.wall_us() / DAY_US * SEEDS_A_DAY;
+    let mut sum =
+        Sum { from: arguments.seed.or(arguments.from).unwrap_or(today), ..Sum::default() };
     if let Some(text) = &arguments.plan {
         return told(text);
     }
@@ -45,7 +49,7 @@ pub(crate) fn run_requested(arguments: &Arguments) -> io::Result<bool> {
 }
 
 fn seeds(arguments: &Arguments, seconds: Option<Duration>, (clock, sum): (&SystemClock, &mut Sum)) {
-    for seed in arguments.seed.unwrap_or(arguments.from).. {
+    for seed in sum.from.. {
         let plan = draw(seed);
         let outcome = run(&plan);
         sum.add(&outcome);
@@ -69,6 +73,11 @@ fn seeds(arguments: &Arguments, seconds: Option<Duration>, (clock, sum): (&Syste
         }
     }
 }
+
+const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
+
+/// The distance of the first seeds of two days, more than the seeds of an hour.
+const SEEDS_A_DAY: u64 = 1_000_000;
 
 const SHRINKING_RUNS: u32 = 3_000;
 
@@ -99,6 +108,7 @@ impl Sum {
         self.outcome.faults += outcome.faults;
         self.outcome.reused += outcome.reused;
         self.outcome.named_ahead += outcome.named_ahead;
+        self.outcome.failovers += outcome.failovers;
         self.outcome.overlapped += outcome.overlapped;
         self.outcome.compressed += outcome.compressed;
         self.outcome.encrypted += outcome.encrypted;
@@ -121,18 +131,20 @@ impl Sum {
             faults,
             reused,
             named_ahead,
+            failovers,
             overlapped,
             compressed,
             encrypted,
             ..
         } = self.outcome;
         format!(
-            "{} runs, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
+            "{} runs from seed {}, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
              {reused} files used again, {named_ahead} segments named ahead, \
-             {overlapped} writes beside another, {compressed} batches compressed, \
+             {failovers} failovers, {overlapped} writes beside another, {compressed} batches compressed, \
              {encrypted} logs encrypted, \
              {steps} steps in {} s: {second} a second, {:.1e} a day",
             self.runs,
+            self.from,
             time.as_secs(),
             as_float(day)
         )
@@ -167,7 +179,7 @@ fn as_test(finding: &Finding) -> String {
 fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
     let (second, day) = sum.speed(time);
     let Outcome { steps, records, probes, mends, faults, reused, .. } = sum.outcome;
-    let Outcome { named_ahead, overlapped, compressed, encrypted, .. } = sum.outcome;
+    let Outcome { named_ahead, failovers, overlapped, compressed, encrypted, .. } = sum.outcome;
     let findings: Vec<String> = sum
         .findings
         .iter()
@@ -177,13 +189,14 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
         .collect();
     writeln!(
         out,
-        "{{\"schema\":\"seawall-sim.run/1\",\"runs\":{},\"steps\":{steps},\"records\":{records},\
+        "{{\"schema\":\"seawall-sim.run/1\",\"from\":{},\"runs\":{},\"steps\":{steps},\"records\":{records},\
          \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
-         \"reused\":{reused},\"named_ahead\":{named_ahead},\"overlapped\":{overlapped},\
+         \"reused\":{reused},\"named_ahead\":{named_ahead},\"failovers\":{failovers},\"overlapped\":{overlapped},\
          \"compressed\":{compressed},\"encrypted\":{encrypted},\
          \"steps_per_s\":{second},\
          \"steps_per_day\":{day},\
          \"findings\":[{}]}}",
+        sum.from,
         sum.runs,
         findings.join(",")
     )

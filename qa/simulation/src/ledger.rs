@@ -4,13 +4,15 @@
 //! acknowledged, shown, truncated or given up, and compares that with the records delivered later.
 
 pub(crate) mod given_up;
+pub(crate) mod removals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use seawall_format::SegmentId;
+use seawall_format::{SegmentHeader, SegmentId};
 
 use crate::ledger::given_up::{Disk, GivenUp, Open};
+use crate::ledger::removals::Removals;
 use crate::plan::Keep;
 use crate::world::to_u64;
 
@@ -40,6 +42,8 @@ pub(crate) struct Ledger {
     moment: Moment,
     /// Everything up to this LSN is promised to survive.
     pub(crate) durable: u64,
+    /// The number of records that were appended and promised in this life.
+    new_records: u64,
     /// The highest LSN that a call acknowledged. Readers may have been shown more.
     acknowledged: u64,
     /// No single fault may hide a record up to this LSN.
@@ -53,21 +57,30 @@ pub(crate) struct Ledger {
     disks: Vec<Disk>,
     /// The lowest LSN with which the log may begin.
     first_min: u64,
-    /// The highest LSN with which the log may begin.
-    first_max: u64,
+    /// The highest LSN with which the log may begin, whatever its size.
+    pruned_max: u64,
+    /// The highest checkpoint that retention could see.
+    checkpoint_max: u64,
+    /// What retention may have removed because of its size.
+    pub(crate) removals: Removals,
     /// The possible LSNs of the newest checkpoint.
     pub(crate) checkpoints: Vec<u64>,
     /// LSNs whose records are known to be lost and were given up.
     holes: BTreeSet<u64>,
-    /// Whether retention may remove records.
-    pub(crate) keeps_less: bool,
-    /// Whether retention may remove any record but the newest.
-    pub(crate) is_ring: bool,
+    /// The retention of this life.
+    keep: Keep,
+    /// Whether retention may have removed records without a checkpoint since the last open that was
+    /// checked.
+    is_ring: bool,
     /// Number of truncations begun so far.
     cuts: u64,
     /// Whether the device was damaged. A missing record is then excused if no remaining evidence
     /// proves that it was durable.
     pub(crate) damaged: bool,
+    /// Whether the device was damaged at any time.
+    pub(crate) was_damaged: bool,
+    /// Whether the last open delivered everything that was promised.
+    pub(crate) is_whole: bool,
     /// Whether the log may end with a torn write that could also be damage, until the next open.
     pub(crate) may_be_unsure: bool,
     /// Whether the log was ever opened.
@@ -129,16 +142,28 @@ const NAMED_MIN: usize = 12;
 /// The LSN and payload of a delivered record.
 pub(crate) type Delivered<'a> = (u64, &'a [u8]);
 
+/// The first and last LSN of an opened log, the segment with which it begins, and whether a missing
+/// record has no evidence left that it was durable.
+pub(crate) type Opened<'a> = ((u64, u64), Option<&'a SegmentHeader>, &'a dyn Fn(u64) -> bool);
+
 type Judged = Result<(), String>;
 
 impl Ledger {
     /// Begins a life with the retention `keep`.
     pub(crate) fn begin(&mut self, keep: Keep) {
-        self.keeps_less = keep != Keep::All;
+        self.keep = keep;
+        self.new_records = 0;
         self.is_ring |= matches!(keep, Keep::Ring(_));
-        if self.keeps_less {
-            self.first_max = self.checkpoints.iter().copied().fold(self.first_max, u64::max);
+        self.removals.limit(keep.limit());
+        if self.keeps_less() {
+            self.checkpoint_max =
+                self.checkpoints.iter().copied().fold(self.checkpoint_max, u64::max);
         }
+    }
+
+    /// Whether retention may remove records in this life.
+    pub(crate) fn keeps_less(&self) -> bool {
+        self.keep != Keep::All
     }
 
     /// Returns the highest LSN that a single fault cannot hide if it leaves evidence up to `bound`.
@@ -227,7 +252,13 @@ impl Ledger {
         reached.into_iter().try_for_each(|set| self.learn(set))
     }
 
+    /// Returns the number of records that were appended and promised in this life.
+    pub(crate) fn new_records(&self) -> u64 {
+        self.new_records
+    }
+
     fn learn(&mut self, set: Flying) -> Judged {
+        self.new_records += to_u64(set.payloads.len());
         let first = set.first.expect("it was chosen by that");
         let last = first + to_u64(set.payloads.len()) - 1;
         if last > first {
@@ -315,12 +346,10 @@ impl Ledger {
 
     /// Checks what the log delivers, in order, after it was opened. These are all of its records
     /// from now on.
-    ///
-    /// `excused` returns whether a missing record has no evidence left that it was durable.
     pub(crate) fn opened(
         &mut self,
         found: &[(u64, Payload)],
-        ((first, last), excused): ((u64, u64), &dyn Fn(u64) -> bool),
+        ((first, last), oldest, excused): Opened<'_>,
     ) -> Judged {
         if let Some(cut) = self.cutting.take()
             && last < self.durable
@@ -337,11 +366,16 @@ impl Ledger {
                 self.cut(cut);
             }
         }
-        let max = if self.is_ring { u64::MAX } else { self.first_max.max(1) };
-        if !self.damaged && !(self.first_min..=max).contains(&first) {
-            let min = self.first_min;
-            return Err(format!("the log begins with {first}, not from {min} to {max}"));
+        if !self.damaged && (first < self.first_min || !self.may_begin_with(first, oldest)) {
+            let Self { first_min, pruned_max, checkpoint_max, removals, .. } = self;
+            return Err(format!(
+                "the log begins with {first}, and before with {first_min}; {pruned_max} was pruned, \
+                 {checkpoint_max} is a checkpoint, {removals:?}"
+            ));
         }
+        let may_begin = first >= self.first_min && self.may_begin_with(first, oldest);
+        let is_complete = to_u64(found.len()) == (last + 1).saturating_sub(first);
+        self.is_whole = may_begin && is_complete && last >= self.durable;
         self.compare(found, (first, last), excused)?;
         self.restart(found, (first, last));
         Ok(())
@@ -421,7 +455,15 @@ impl Ledger {
         self.may_be_unsure = false;
         (self.durable, self.acknowledged, self.confirmed) = (last, last, last);
         self.first_min = first;
-        self.first_max = self.first_max.max(first);
+        if self.damaged {
+            self.pruned_max = self.pruned_max.max(first);
+        } else {
+            // What was removed, is removed: from here on only this life counts.
+            self.pruned_max = first;
+            self.is_ring = matches!(self.keep, Keep::Ring(_));
+            self.removals.restart(self.keep.limit());
+            self.checkpoint_max = if self.keeps_less() { self.checkpoint_max } else { 0 };
+        }
     }
 
     /// Gives up the known and unacknowledged records that are not among the remaining LSNs.
@@ -448,6 +490,9 @@ impl Ledger {
     pub(crate) fn begin_cut(&mut self, lsn: u64, highest: Option<SegmentId>) {
         self.cuts += 1;
         self.cutting = Some(lsn);
+        // A truncation lowers the checkpoints first.
+        let lowered: Vec<u64> = self.checkpoints.iter().map(|old| (lsn + 1).min(*old)).collect();
+        self.checkpoints.extend(lowered);
         self.cut_in = highest;
     }
 
@@ -470,7 +515,11 @@ impl Ledger {
             stood: Stood { from: since, until },
             segment,
         }));
-        self.sets.retain(|(_, to)| *to <= lsn);
+        // What a truncation leaves of a set is kept or lost as a whole.
+        for (_, to) in &mut self.sets {
+            *to = lsn.min(*to);
+        }
+        self.sets.retain(|(from, to)| from < to);
         // Appends without a result were written before the truncation, or fail.
         for Flying { turn, payloads, first } in std::mem::take(&mut self.flying) {
             let stood = Stood { from: turn, until };
@@ -491,7 +540,7 @@ impl Ledger {
 
     /// Notes that records before `lsn` may be pruned from now on.
     pub(crate) fn may_prune(&mut self, lsn: u64) {
-        self.first_max = self.first_max.max(lsn);
+        self.pruned_max = self.pruned_max.max(lsn);
     }
 
     /// Notes that a checkpoint at `lsn` was set.
@@ -503,9 +552,14 @@ impl Ledger {
     /// records before it.
     pub(crate) fn begin_checkpoint(&mut self, lsn: u64) {
         self.checkpoints.push(lsn);
-        if self.keeps_less {
-            self.first_max = self.first_max.max(lsn);
+        if self.keeps_less() {
+            self.checkpoint_max = self.checkpoint_max.max(lsn);
         }
+    }
+
+    /// Whether a record is from a set of several records.
+    pub(crate) fn is_in_a_set(&self, lsn: u64) -> bool {
+        self.sets.iter().any(|(from, to)| (*from..=*to).contains(&lsn))
     }
 
     /// Whether a record in the middle of the log is known to be lost.
@@ -515,21 +569,24 @@ impl Ledger {
 
     /// Checks a prune that removed the records before `lsn` for good.
     pub(crate) fn pruned(&mut self, lsn: u64) -> Judged {
-        if lsn > self.first_max.max(1) && !self.is_ring {
-            return Err(format!("the log begins with {lsn}; up to {} may go", self.first_max));
+        let max = self.pruned_max.max(self.checkpoint_max).max(1);
+        if lsn > max && !self.is_ring {
+            return Err(format!("the log begins with {lsn}; up to {max} may go"));
         }
         self.first_min = self.first_min.max(lsn);
         Ok(())
     }
 
-    /// Whether the log may begin with `lsn`.
-    pub(crate) fn may_begin_with(&self, lsn: u64) -> bool {
-        self.is_ring || lsn <= self.first_max
+    /// Whether the log may begin with `lsn`, in the segment `oldest`.
+    pub(crate) fn may_begin_with(&self, lsn: u64, oldest: Option<&SegmentHeader>) -> bool {
+        let is_needless = self.is_ring || lsn <= self.checkpoint_max;
+        let may_go = || oldest.is_none_or(|oldest| self.removals.may_begin_with(oldest));
+        lsn <= self.pruned_max.max(1) || (is_needless && may_go())
     }
 
     /// Whether records at the start of the log may be missing.
     pub(crate) fn may_begin_later(&self) -> bool {
-        self.first_max > 1 || self.keeps_less || self.is_ring
+        self.pruned_max.max(self.checkpoint_max) > 1 || self.keeps_less() || self.is_ring
     }
 
     /// Returns the payload of record `lsn`, if it was promised.

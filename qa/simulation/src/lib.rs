@@ -16,6 +16,7 @@ mod ledger;
 mod look;
 mod payload;
 mod plan;
+mod reach;
 mod run;
 mod task;
 mod world;

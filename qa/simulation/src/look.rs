@@ -3,6 +3,7 @@
 
 mod beside;
 pub(crate) mod ends;
+pub(crate) mod mended;
 pub(crate) mod parity_damage;
 pub(crate) mod refused;
 
@@ -15,12 +16,14 @@ use seawall_io::Storage;
 use seawall_testkit::{Decay, Dice, Harm, Harmed, MemStorage, harm};
 
 use crate::describe::describe;
-use crate::evidence::{Evidence, beginnings};
+use crate::evidence::batches::Batches;
+use crate::evidence::{Evidence, beginnings, oldest};
 use crate::keyed;
 use crate::ledger::Ledger;
 use crate::look::beside::{gives_back, is_parity_alone};
-use crate::run::{Entry, plain, read};
-use crate::world::{BLOCK, Bytes, World};
+use crate::reach;
+use crate::run::{plain, read};
+use crate::world::{Bytes, World};
 
 pub(crate) fn storage(device: &MemStorage) -> Arc<dyn Storage> {
     Arc::new(device.clone())
@@ -36,7 +39,7 @@ pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     let verdict = match judged {
         Ok(found) => found,
         Err(Error::NotALog { .. }) if world.ledger().durable == 0 => return,
-        Err(_) if damaged => return,
+        Err(error) if damaged && shows_damage(&error) => return,
         Err(error) => return world.find(format!("after a crash: {error:#}")),
     };
     let sound = match verdict.verdict {
@@ -58,14 +61,14 @@ pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     let before = contents(&device);
     let entries = match read(&device, false) {
         Ok(entries) => entries,
-        Err(_) if damaged => return,
+        Err(error) if damaged && shows_damage(&error) => return,
         Err(error) => return world.find(format!("a reader after a crash: {error:#}")),
     };
     let mut next = None;
     for entry in entries {
         let (lsn, payload) = match entry {
             Ok(entry) => entry,
-            Err(_) if damaged => return,
+            Err(error) if damaged && shows_damage(&error) => return,
             Err(error) => return world.find(format!("a reader after a crash: {error:#}")),
         };
         if damaged {
@@ -92,10 +95,30 @@ pub(crate) fn after(world: &World, device: &MemStorage, may_be_gone: bool) {
     }
 }
 
+/// Whether damage explains this error.
+fn shows_damage(error: &Error) -> bool {
+    use Error::{Ambiguous, Damaged, Io, Key, NotALog, Unsupported};
+    matches!(
+        error,
+        Damaged { .. }
+            | Ambiguous { .. }
+            | Io { .. }
+            | Key { .. }
+            | NotALog { .. }
+            | Unsupported { .. }
+    )
+}
+
 /// Returns all file names and contents, as the page cache shows them.
 pub(crate) fn contents(device: &MemStorage) -> Vec<(String, Option<Vec<u8>>)> {
     let names = device.names().into_iter();
     names.map(|name| (name.clone(), device.bytes(&name))).collect()
+}
+
+/// Whether `verify` finds no damage.
+pub(crate) fn is_undamaged(device: &MemStorage) -> bool {
+    let found = keyed::maintenance(&storage(&device.kill())).verify();
+    found.is_ok_and(|found| matches!(found.verdict, Verdict::Clean | Verdict::Torn))
 }
 
 /// Checks that `verify` finds the log clean after a clean close.
@@ -109,7 +132,7 @@ pub(crate) fn is_clean(world: &World, device: &MemStorage) {
     }
 }
 
-/// Tries `count` single faults on copies; returns `count`.
+/// Tries `count` single faults on copies; returns how many there was something to damage for.
 pub(crate) fn probe(
     world: &World,
     (device, earlier): (&MemStorage, &MemStorage),
@@ -125,17 +148,23 @@ pub(crate) fn probe(
         Decay::DuplicatedFile,
     ];
     let evidence = Evidence::of(device);
-    let range = seen(device);
+    let (range, batches) = (seen(device), Batches::of(device));
     let mut dice = Dice::new(seed);
     let may = |name: &str| !name.starts_with("quarantine/") && name != "lock";
+    let mut done = 0;
     for _ in 0..count {
         let decay = *dice.pick(&kinds).expect("there are some");
-        let reach = usize::try_from(BLOCK).expect("a small number");
+        let reach = usize::try_from(reach::get()).expect("a small number");
         let how = Harm { decay, reach, seed: dice.any() & 0xFFFF_FFFF };
         let copy = device.kill();
         let Some(harmed) = harm(&copy, earlier, how, may) else { continue };
+        done += 1;
         let what = format!("{how} of {} at {:?}", harmed.file, harmed.bytes);
-        is_there_or_named(world, &copy, (&evidence, &harmed, range), &what);
+        is_there_or_named(world, &copy, (&evidence, &batches, &harmed, range), (decay, &what));
+        // Repairs take longer than everything else.
+        if !world.has_found() && how.seed.is_multiple_of(8) {
+            mended::probe(world, &copy, &what);
+        }
         if !world.has_found() && gives_back(device, &copy, &harmed) {
             is_whole(world, device, &copy, &format!("{what}, which parity covers"));
         } else if !world.has_found() && is_parity_alone(&harmed) {
@@ -146,7 +175,7 @@ pub(crate) fn probe(
             break;
         }
     }
-    count
+    done
 }
 
 /// Returns the first and the last LSN that a reader sees of an intact log.
@@ -197,8 +226,8 @@ fn is_whole(world: &World, device: &MemStorage, copy: &MemStorage, what: &str) {
 fn is_there_or_named(
     world: &World,
     copy: &MemStorage,
-    (evidence, harmed, seen): (&Evidence, &Harmed, (u64, u64)),
-    what: &str,
+    (evidence, batches, harmed, seen): (&Evidence, &Batches, &Harmed, (u64, u64)),
+    (decay, what): (Decay, &str),
 ) {
     let bound = evidence.bound(Some(harmed));
     let ledger = world.ledger().clone();
@@ -235,14 +264,24 @@ fn is_there_or_named(
     let sure = ledger.sure(bound).min(seen.1);
     // A prune that failed halfway may take effect with an older slot of the manifest.
     let begins = self::seen(copy).0;
-    let first = if ledger.may_begin_with(begins) { seen.0.max(begins) } else { seen.0 };
+    let may_begin = ledger.may_begin_with(begins, oldest(copy).as_ref());
+    let first = if may_begin { seen.0.max(begins) } else { seen.0 };
     let named = |lsn: u64| {
         let lost = found.damage.iter().filter_map(|damage| damage.lost);
         lost.chain(told.iter().copied())
             .any(|lost| lost.from.get() <= lsn && lost.to.is_none_or(|to| to.get() >= lsn))
     };
     for lsn in first..=sure {
-        if ledger.known(lsn).is_some() && !delivered.contains_key(&lsn) && !named(lsn) {
+        if ledger.known(lsn).is_none() || delivered.contains_key(&lsn) {
+            continue;
+        }
+        // Stale and copied bytes may be valid batches, which supersede others.
+        let is_plain = [Decay::Bit, Decay::Garbage, Decay::Zeros, Decay::LostFile].contains(&decay);
+        if is_plain && batches.is_intact(lsn, harmed) {
+            return world
+                .find(format!("{what}: record {lsn} is intact and not delivered: {found:?}"));
+        }
+        if !named(lsn) {
             return world.find(format!(
                 "{what}: record {lsn} is silently missing; up to {bound} is confirmed by what is \
                  left ({:?}), {} by promise; {found:?}",
@@ -274,54 +313,10 @@ fn is_looked_up(world: &World, copy: &MemStorage, delivered: &BTreeMap<u64, Vec<
     }
 }
 
-/// Repairs a damaged log that does not open, in one of two ways, and checks that the result is
-/// sound. Repairs draw random bits from the machine, so the simulation continues with a new log.
-pub(crate) fn mend(world: &World, device: &MemStorage, seed: u64) -> MemStorage {
-    let before = read(device, true).unwrap_or_default();
-    let salvage = Dice::new(seed).one_in(2);
-    let copy = device.kill();
-    let (mended, what) = if salvage {
-        let target = MemStorage::new();
-        let rescued = keyed::maintenance(&storage(device)).salvage_to(storage(&target)).map(drop);
-        (rescued.map(|()| target), "a salvage")
-    } else {
-        (
-            keyed::maintenance(&storage(&copy)).truncate_damaged_tail().map(|_| copy),
-            "a repair that cuts",
-        )
-    };
-    match mended {
-        Ok(mended) => is_mended(world, (&mended, &before), (salvage, what)),
-        // Not enough of the log is left to repair.
-        Err(Error::NotALog { .. } | Error::Damaged { .. } | Error::InvalidOption { .. }) => {}
-        Err(error) => world.find(format!("{what}: {error:#}")),
-    }
+/// Repairs copies of a damaged log that does not open, and checks the results. Repairs draw random
+/// bits from the machine, so the simulation continues with a new log.
+pub(crate) fn mend(world: &World, device: &MemStorage) -> MemStorage {
+    mended::probe(world, device, "a log that does not open");
     world.ledger().start_over();
     MemStorage::new()
-}
-
-/// Returns LSNs and lengths, for the trace.
-fn in_short(entries: &[Entry]) -> Vec<(u64, usize)> {
-    entries.iter().flatten().map(|(lsn, payload)| (*lsn, payload.len())).collect()
-}
-
-fn is_mended(
-    world: &World,
-    (mended, before): (&MemStorage, &[Entry]),
-    (salvage, what): (bool, &str),
-) {
-    match keyed::maintenance(&storage(mended)).verify() {
-        Ok(found) if matches!(found.verdict, Verdict::Clean | Verdict::Torn | Verdict::Unsure) => {}
-        // An open truncates the damage, and does not check the records before a checkpoint.
-        Ok(_) if !salvage => {}
-        other => world.find(format!("{what} leaves {other:?}")),
-    }
-    let kept = read(mended, false).unwrap_or_default();
-    world.tell(|| format!("{what}: before {:?}, then {:?}", in_short(before), in_short(&kept)));
-    for (lsn, payload) in kept.into_iter().flatten() {
-        let was = before.iter().flatten().find(|(other, _)| *other == lsn);
-        if was.is_some_and(|(_, was)| *was != payload) {
-            world.find(format!("{what} changed record {lsn}"));
-        }
-    }
 }

@@ -23,9 +23,9 @@ struct Arguments {
     /// Runs one seed after another for this many seconds.
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    /// The first seed of `--seconds`.
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    from: u64,
+    /// The first seed of `--seconds`. By default each day has other seeds.
+    #[arg(long, value_name = "SEED")]
+    from: Option<u64>,
     /// Tries every crash of all workloads of K groups, with every possible state of the disk at the
     /// crash.
     #[arg(long, value_name = "K", conflicts_with = "seconds")]
@@ -47,7 +47,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   seawall-sim --seed 42           one seed, twice: the traces must be equal
-  seawall-sim --seconds 60        seeds 1, 2, 3, ... for a minute
+  seawall-sim --seconds 60        the seeds of this day for a minute
   seawall-sim --exhaustive 2      every crash of all workloads of two groups
   seawall-sim --plan 'seed 1 binary 5120 | synced ; a100 c ; ; power@40 sector:7'
 

@@ -17,6 +17,8 @@ pub struct Plan {
     pub layout: Layout,
     /// The largest segment, in bytes.
     pub segment_max: u64,
+    /// How far one fault is assumed to spoil neighbouring bytes.
+    pub reach: u32,
     /// The lives, in order.
     pub lives: Vec<Life>,
 }
@@ -74,9 +76,10 @@ pub struct Life {
 }
 
 /// A retention of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// Keeps everything.
+    #[default]
     All,
     /// Keeps this many bytes, and everything that a checkpoint needs.
     Bytes(u64),
@@ -177,6 +180,16 @@ pub enum Unit {
     Block,
     /// Each item by itself; the bits of the seed decide.
     Chosen,
+}
+
+impl Keep {
+    /// The limit in bytes.
+    pub(crate) fn limit(self) -> Option<u64> {
+        match self {
+            Self::All => None,
+            Self::Bytes(limit) | Self::Ring(limit) => Some(limit),
+        }
+    }
 }
 
 impl Plan {

@@ -18,13 +18,14 @@ use seawall_io::{SeededEntropy, Storage};
 use seawall_testkit::{Dice, FaultDisk, Kind, MemStorage, harm};
 
 use crate::describe::describe;
-use crate::evidence::{Evidence, beginnings, highest_id};
+use crate::evidence::{Evidence, beginnings, highest_id, oldest};
 use crate::keyed;
 use crate::ledger::Ledger;
 use crate::ledger::given_up::Disk;
 use crate::look::{self, parity_damage, refused};
 use crate::payload::Stuff;
 use crate::plan::{Beside, End, Keep, Life, Plan};
+use crate::reach;
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
 
@@ -35,7 +36,7 @@ pub struct Outcome {
     pub steps: u64,
     /// Checksum of all calls: equal for equal runs.
     pub trace: u64,
-    /// Number of records acknowledged or shown in all lives.
+    /// Number of records that were appended and then acknowledged or shown, in all lives.
     pub records: u64,
     /// Number of single faults tried on copies.
     pub probes: u64,
@@ -47,6 +48,8 @@ pub struct Outcome {
     pub reused: u64,
     /// Number of rotations to a segment that had its name already.
     pub named_ahead: u64,
+    /// Number of segments created because a write or sync failed.
+    pub failovers: u64,
     /// Number of batches whose write began while another one was in flight.
     pub overlapped: u64,
     /// Number of batches that were compressed.
@@ -87,6 +90,7 @@ fn run_telling(plan: &Plan, story: Option<Arc<Mutex<Vec<String>>>>) -> Outcome {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         runner.run(move || {
             keyed::begin(own.encrypts());
+            reach::begin(own.reach);
             let mut simulation = Simulation::new(&own, &inside);
             simulation.story.clone_from(&story);
             *lock(&inside) = simulation.run(&own);
@@ -223,10 +227,13 @@ impl Simulation {
             .fill_blocks(life.fills_blocks)
             .idle_mark(life.idle.then_some(Duration::from_millis(100)))
             .buffered(Duration::from_millis(10), 2048);
-        if !lock(&self.ledger).damaged {
+        let mut ledger = lock(&self.ledger);
+        ledger.was_damaged |= ledger.damaged;
+        if !ledger.was_damaged {
             // A log that lost its manifest does not know its largest segment.
             options = options.segment_size(self.segment_max);
         }
+        drop(ledger);
         options = match life.compress {
             None => options,
             Some(true) => options.compression(Compression::Lz4),
@@ -290,6 +297,7 @@ impl Simulation {
         let stored = if damaged && reads_wrong { stored(&self.device) } else { BTreeSet::new() };
         let highest = if asks { highest_id(&self.device) } else { None };
         let begins = if asks { beginnings(&self.device) } else { vec![] };
+        world.ledger().removals.saw(&self.device);
         let opened = options.open_in(Arc::new(world.disk.clone()));
         // A wrong read may hide the valid slot of the manifest.
         let is_misled = world.wrong_reads() > 0;
@@ -327,12 +335,19 @@ impl Simulation {
         let is_unheard = |lsn| wrong_reads > 0 && lsn > heard && !stored.contains(&lsn);
         let excused = |lsn| lsn > bound || may_hide_all || is_unheard(lsn);
         ledger.damaged |= may_hide_all || (doubted && last < ledger.durable);
-        let judged = ledger.opened(&found, (range, &excused));
-        let holes = ledger.has_holes();
+        ledger.removals.saw(world.disk.device());
+        let oldest = oldest(world.disk.device());
+        let judged = ledger.opened(&found, (range, oldest.as_ref(), &excused));
+        ledger.removals.saw(world.disk.device());
+        let (holes, is_whole) = (ledger.has_holes(), ledger.is_whole);
         drop(ledger);
         world.judge(judged, "an open");
-        let (delivered, oldest) = (found.last().map_or(0, |(lsn, _)| *lsn), first.get());
-        if !damaged && !holes && delivered != last && last >= oldest {
+        if damaged && is_whole && !world.is_lied_to() && look::is_undamaged(world.disk.device()) {
+            // The damage was where nothing counts any more.
+            world.ledger().damaged = false;
+        }
+        let (delivered, first) = (found.last().map_or(0, |(lsn, _)| *lsn), first.get());
+        if !damaged && !holes && delivered != last && last >= first {
             world.find(format!("an open says the last record is {last}, and reads to {delivered}"));
         }
         Self::is_replayed_from_a_checkpoint(world, &log);
@@ -342,8 +357,13 @@ impl Simulation {
     fn is_replayed_from_a_checkpoint(world: &World, log: &Bytes) {
         let start = log.replay_start();
         let mut ledger = world.ledger();
-        let known = ledger.checkpoints.contains(&start.get()) || start == log.oldest();
-        if known || ledger.damaged || ledger.cuts() > 0 {
+        // A checkpoint whose records were removed counts no more.
+        let checkpoints = ledger.checkpoints.iter().map(|lsn| log.oldest().get().max(*lsn));
+        let known = match ledger.checkpoints.as_slice() {
+            [] => start == log.oldest(),
+            _ => checkpoints.into_iter().any(|lsn| lsn == start.get()),
+        };
+        if known || ledger.damaged {
             ledger.checkpoints = vec![start.get()];
             return;
         }
@@ -367,10 +387,11 @@ impl Simulation {
         for other in others {
             let _ = other.join();
         }
-        self.outcome.records += world.ledger().durable;
+        self.outcome.records += world.ledger().new_records();
         let Some(log) = Arc::into_inner(log) else { return };
         self.outcome.reused += log.stats().reused;
         self.outcome.named_ahead += log.stats().named_ahead;
+        self.outcome.failovers += log.stats().failovers;
         self.outcome.overlapped += log.stats().overlapped;
         self.outcome.compressed += log.stats().compressed;
         match life.end {
@@ -397,7 +418,7 @@ impl Simulation {
         }
         let damaged = world.ledger().damaged;
         if damaged && matches!(error, Error::Damaged { .. }) {
-            self.device = look::mend(world, &self.device, self.seed);
+            self.device = look::mend(world, &self.device);
         }
     }
 
@@ -433,6 +454,7 @@ impl Simulation {
                 .map(|one| one.fault.kind)
                 .any(|kind| kind.is_damage() && !(kind == Kind::SpoiledSync && survived));
         self.outcome.pending_at_end = self.device.pending().len();
+        world.ledger().removals.saw(&self.device);
         let failed_sync = injected.iter().any(|one| one.fault.kind == Kind::FailedSync);
         self.device = life.end.left(&self.device);
         world.ledger().damaged |= harmed;
@@ -532,8 +554,8 @@ fn stored(device: &MemStorage) -> BTreeSet<u64> {
 
 /// Returns the options of all simulated logs; `luck` seeds their random bits.
 pub(crate) fn plain(layout: Layout, luck: u64) -> Options {
-    let geometry = Geometry { block: BLOCK, reach: BLOCK, batch_max: 1024 };
-    let least = if layout == Layout::Text { 1024 } else { 7 * u64::from(BLOCK) };
+    let geometry = Geometry { block: BLOCK, reach: reach::get(), batch_max: 1024 };
+    let least = if layout == Layout::Text { 1024 } else { geometry.segment_size(1024, 0) };
     let options = Options::new()
         .geometry(geometry, least)
         // Encode small batches too, in several pieces.

@@ -96,6 +96,7 @@ impl Task {
                 }
                 Err(error) => format!("task {}: {act}: {error:#}", self.name),
             });
+            self.world.saw();
             let next =
                 done.map_or_else(|e| self.world.bear(&e, &format!("{act}")), |()| Next::GoOn);
             if next == Next::Stop {

@@ -83,6 +83,14 @@ impl World {
         *serial
     }
 
+    /// Notes the sizes of the segments, if retention may remove some.
+    pub(crate) fn saw(&self) {
+        let mut ledger = self.ledger();
+        if ledger.keeps_less() {
+            ledger.removals.saw(self.disk.device());
+        }
+    }
+
     /// Returns the faults so far, except those of parity files, which must go unnoticed.
     pub(crate) fn injected(&self) -> Vec<Injected> {
         let mut injected = self.disk.injected();
@@ -101,8 +109,13 @@ impl World {
             || any(&WRONG_READS)
             || any(&[Kind::LostWrite, Kind::MisdirectedWrite, Kind::SpoiledSync]);
         let (explained, next) = match error {
-            Error::Io { .. } | Error::NotALog { .. } | Error::Unsupported { .. } => {
-                (!injected.is_empty() || damaged, Next::GoOn)
+            Error::Io { .. } => {
+                let failing = injected.iter().any(|one| one.fault.kind != Kind::Stall);
+                (failing || damaged, Next::GoOn)
+            }
+            Error::NotALog { .. } | Error::Unsupported { .. } => {
+                let is_unborn = !self.ledger().is_born && !injected.is_empty();
+                (damaged || is_unborn, Next::GoOn)
             }
             Error::Unconfirmed { .. } => (damaged || self.has_failed_sync(), Next::GoOn),
             Error::DiskFull { .. } => {

@@ -1,6 +1,6 @@
 //! Fixed seeds: two runs of a seed are equal, and no run has a finding.
 
-use seawall_sim::{Plan, draw, exhaustive, run};
+use seawall_sim::{Outcome, Plan, draw, exhaustive, run};
 
 #[test]
 fn a_seed_does_the_same_twice() {
@@ -36,18 +36,27 @@ fn text_that_is_not_a_plan_is_refused() {
 
 #[test]
 fn fixed_seeds_find_nothing() {
-    let (mut records, mut faults, mut probes, mut mends) = (0, 0, 0, 0);
+    let mut sum = Outcome::default();
     for seed in 1..=400 {
         let plan = draw(seed);
         let outcome = run(&plan);
         assert_eq!(outcome.finding, None, "seed {seed}: {plan}");
-        records += outcome.records;
-        faults += outcome.faults;
-        probes += outcome.probes;
-        mends += outcome.mends;
+        sum.records += outcome.records;
+        sum.faults += outcome.faults;
+        sum.probes += outcome.probes;
+        sum.mends += outcome.mends;
+        sum.reused += outcome.reused;
+        sum.named_ahead += outcome.named_ahead;
+        sum.failovers += outcome.failovers;
+        sum.overlapped += outcome.overlapped;
+        sum.compressed += outcome.compressed;
+        sum.encrypted += outcome.encrypted;
     }
-    assert!(records > 1_000 && faults > 200, "{records} {faults}");
-    assert!(probes > 1_000 && mends > 300, "{probes} {mends}");
+    // About half of what these seeds do: an option without effect is noticed.
+    assert!(sum.records > 5_000 && sum.faults > 400 && sum.failovers > 25, "{sum:?}");
+    assert!(sum.probes > 2_000 && sum.mends > 600, "{sum:?}");
+    assert!(sum.reused > 35 && sum.named_ahead > 200 && sum.overlapped > 300, "{sum:?}");
+    assert!(sum.compressed > 400 && sum.encrypted > 45, "{sum:?}");
 }
 
 #[test]

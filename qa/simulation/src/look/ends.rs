@@ -8,6 +8,7 @@ use seawall::{Error, Lsn};
 use seawall_io::Storage;
 use seawall_testkit::MemStorage;
 
+use crate::evidence::oldest;
 use crate::keyed;
 use crate::ledger::Payload;
 use crate::look::storage;
@@ -54,7 +55,8 @@ pub(crate) fn agree(world: &World, device: &MemStorage, may_be_gone: bool) {
 /// valid.
 fn is_durable(world: &World, shown: &MemStorage, (who, records): (&str, &[Record])) {
     let last = last_of(records);
-    let left = match opened(world, &shown.power_cut(|_| false)) {
+    let copy = shown.power_cut(|_| false);
+    let left = match opened(world, &copy) {
         Ok(left) => left,
         Err(error) => {
             return world.find(format!("{who} showed {last:?}, and a power cut left: {error:#}"));
@@ -65,7 +67,8 @@ fn is_durable(world: &World, shown: &MemStorage, (who, records): (&str, &[Record
         world.find(format!("{who} showed {last:?}, and a power cut left {end:?}"));
     }
     let first = left.first;
-    let is_pruned = |lsn: u64| lsn < first && world.ledger().may_begin_with(first);
+    let may_begin = world.ledger().may_begin_with(first, oldest(&copy).as_ref());
+    let is_pruned = |lsn: u64| lsn < first && may_begin;
     let mut kept = records.iter().filter(|(lsn, _)| !is_pruned(*lsn));
     if let Some((lsn, _)) = kept.find(|record| !left.records.contains(record)) {
         world.find(format!("{who} showed {lsn}, and a power cut took it; {first} is the first"));

@@ -5,7 +5,7 @@ use seawall::verify::Verdict;
 use seawall_testkit::{Dice, MemStorage};
 
 use crate::keyed;
-use crate::look::storage;
+use crate::look::{mended, storage};
 use crate::run::read;
 use crate::world::{World, to_u64, to_usize};
 
@@ -63,11 +63,11 @@ fn shows_what_is_lost(
         return Err(format!("a repair loses nothing, of {count} records: {:?}", plan.after));
     }
     let target = MemStorage::new();
-    if let Ok(rescued) = keyed::maintenance(&storage(&copy)).salvage_to(storage(&target))
-        && rescued.damage.iter().all(|damage| damage.lost.is_none())
-        && rescued.records < count
-    {
+    let Ok(rescued) = keyed::maintenance(&storage(&copy)).salvage_to(storage(&target)) else {
+        return Ok(());
+    };
+    if rescued.damage.iter().all(|damage| damage.lost.is_none()) && rescued.records < count {
         return Err(format!("a salvage loses nothing, of {count} records: {rescued:?}"));
     }
-    Ok(())
+    mended::holds(&target, device, rescued.records)
 }

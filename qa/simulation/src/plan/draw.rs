@@ -6,7 +6,7 @@ use seawall::{Layout, Level};
 use seawall_testkit::{Decay, Dice, Fault, Harm, Kind};
 
 use crate::plan::{Act, Beside, Cut, End, Keep, Life, Plan, Unit};
-use crate::world::reaches_others;
+use crate::world::{BLOCK, reaches_others};
 
 /// The mixture of acts and faults of a seed.
 struct Mixture {
@@ -42,7 +42,23 @@ pub fn draw(seed: u64) -> Plan {
     draw_filled_blocks(seed, layout, &mut lives);
     draw_compression(seed, layout, &mut lives);
     draw_encryption(seed, layout, &mut lives);
-    Plan { seed, layout, segment_max, lives }
+    let reach = draw_reach(seed, &mut lives);
+    // The reach takes its space from the batches.
+    let segment_max = segment_max + u64::from(reach - BLOCK);
+    Plan { seed, layout, segment_max, reach, lives }
+}
+
+/// Draws a reach of more than a block for half of the logs; damage at rest is as large. Uses
+/// separate dice.
+fn draw_reach(seed: u64, lives: &mut [Life]) -> u32 {
+    let mut dice = Dice::new(seed ^ 0x4EAC_4000);
+    let reach = [BLOCK, BLOCK, 2 * BLOCK, 4 * BLOCK];
+    let reach = dice.pick(&reach).copied().unwrap_or(BLOCK);
+    let harms = lives.iter_mut().flat_map(|life| [&mut life.harm, &mut life.harm_beside]);
+    for harm in harms.flatten() {
+        harm.reach = usize::try_from(reach).expect("a small number");
+    }
+    reach
 }
 
 /// Draws the parity options: a third of the logs have parity for at least some lives. Uses separate

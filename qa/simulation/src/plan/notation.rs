@@ -9,11 +9,15 @@ use seawall::{Layout, Level};
 use seawall_testkit::{Fault, Harm};
 
 use crate::plan::{Act, Beside, Cut, End, Keep, Life, Next, Plan, Unit};
+use crate::world::BLOCK;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = if self.layout == Layout::Text { "text" } else { "binary" };
         write!(f, "seed {:x} {layout} {}", self.seed, self.segment_max)?;
+        if self.reach != BLOCK {
+            write!(f, " reach:{}", self.reach)?;
+        }
         self.lives.iter().try_for_each(|life| write!(f, " | {life}"))
     }
 }
@@ -149,13 +153,19 @@ impl FromStr for Plan {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split('|');
         let head: Vec<&str> = parts.next().unwrap_or_default().split_whitespace().collect();
-        let [_, seed, layout, segment_max] = head.as_slice() else {
-            return Err(format!("a plan does not begin with {head:?}"));
+        let (seed, layout, segment_max, reach) = match head.as_slice() {
+            [_, seed, layout, segment_max] => (seed, layout, segment_max, None),
+            [_, seed, layout, segment_max, reach] => {
+                (seed, layout, segment_max, reach.strip_prefix("reach:"))
+            }
+            _ => return Err(format!("a plan does not begin with {head:?}")),
         };
+        let reach = reach.map_or(Ok(u64::from(BLOCK)), number)?;
         Ok(Self {
             seed: hex(seed)?,
             layout: if *layout == "text" { Layout::Text } else { Layout::Binary },
             segment_max: number(segment_max)?,
+            reach: u32::try_from(reach).map_err(|why| format!("{reach}: {why}"))?,
             lives: parts.map(str::parse).collect::<Result<_, _>>()?,
         })
     }
