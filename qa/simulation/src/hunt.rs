@@ -138,10 +138,10 @@ impl Sum {
             ..
         } = self.outcome;
         format!(
-            "{} runs from seed {}, {records} records, {faults} faults, {probes} probes, {mends} blocks mended, \
-             {reused} files used again, {named_ahead} segments named ahead, \
-             {failovers} failovers, {overlapped} writes beside another, {compressed} batches compressed, \
-             {encrypted} logs encrypted, \
+            "{} runs from seed {}, {records} records, {faults} faults, {probes} probes, \
+             {mends} blocks mended, {reused} files used again, {named_ahead} segments named ahead, \
+             {failovers} failovers, {overlapped} writes beside another, \
+             {compressed} batches compressed, {encrypted} logs encrypted, \
              {steps} steps in {} s: {second} a second, {:.1e} a day",
             self.runs,
             self.from,
@@ -189,10 +189,10 @@ fn json(out: &mut impl io::Write, sum: &Sum, time: Duration) -> io::Result<()> {
         .collect();
     writeln!(
         out,
-        "{{\"schema\":\"seawall-sim.run/1\",\"from\":{},\"runs\":{},\"steps\":{steps},\"records\":{records},\
-         \"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
-         \"reused\":{reused},\"named_ahead\":{named_ahead},\"failovers\":{failovers},\"overlapped\":{overlapped},\
-         \"compressed\":{compressed},\"encrypted\":{encrypted},\
+        "{{\"schema\":\"seawall-sim.run/1\",\"from\":{},\"runs\":{},\"steps\":{steps},\
+         \"records\":{records},\"faults\":{faults},\"probes\":{probes},\"mends\":{mends},\
+         \"reused\":{reused},\"named_ahead\":{named_ahead},\"failovers\":{failovers},\
+         \"overlapped\":{overlapped},\"compressed\":{compressed},\"encrypted\":{encrypted},\
          \"steps_per_s\":{second},\
          \"steps_per_day\":{day},\
          \"findings\":[{}]}}",

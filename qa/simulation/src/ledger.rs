@@ -369,8 +369,8 @@ impl Ledger {
         if !self.damaged && (first < self.first_min || !self.may_begin_with(first, oldest)) {
             let Self { first_min, pruned_max, checkpoint_max, removals, .. } = self;
             return Err(format!(
-                "the log begins with {first}, and before with {first_min}; {pruned_max} was pruned, \
-                 {checkpoint_max} is a checkpoint, {removals:?}"
+                "the log begins with {first}, and before with {first_min}; {pruned_max} was \
+                 pruned, {checkpoint_max} is a checkpoint, {removals:?}"
             ));
         }
         let may_begin = first >= self.first_min && self.may_begin_with(first, oldest);

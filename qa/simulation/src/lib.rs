@@ -16,7 +16,6 @@ mod ledger;
 mod look;
 mod payload;
 mod plan;
-mod reach;
 mod run;
 mod task;
 mod world;

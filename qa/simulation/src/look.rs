@@ -21,7 +21,7 @@ use crate::evidence::{Evidence, beginnings, oldest};
 use crate::keyed;
 use crate::ledger::Ledger;
 use crate::look::beside::{gives_back, is_parity_alone};
-use crate::reach;
+use crate::plan::reach;
 use crate::run::{plain, read};
 use crate::world::{Bytes, World};
 

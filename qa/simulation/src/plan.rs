@@ -2,6 +2,7 @@
 
 pub(crate) mod draw;
 pub(crate) mod notation;
+pub(crate) mod reach;
 pub(crate) mod shrink;
 
 use seawall::parity::Parity;

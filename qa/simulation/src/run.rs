@@ -24,8 +24,8 @@ use crate::ledger::Ledger;
 use crate::ledger::given_up::Disk;
 use crate::look::{self, parity_damage, refused};
 use crate::payload::Stuff;
+use crate::plan::reach;
 use crate::plan::{Beside, End, Keep, Life, Plan};
-use crate::reach;
 use crate::task::Task;
 use crate::world::{BLOCK, Bytes, Next, WRONG_READS, World, disk, is_beside, is_parity, lock};
 
