@@ -109,9 +109,13 @@ fn is_cut(world: &World, device: &MemStorage) -> Result<(), String> {
     if let Some(lsn) = kept.keys().find(|lsn| **lsn > last) {
         return Err(format!("a repair that cuts after {last} leaves record {lsn}: {done:?}"));
     }
-    // A set that is damaged further behind is given up as a whole.
+    // A set that is damaged further behind is given up as a whole. Damage that loses no record
+    // does not stop a reader.
+    let lost = done.damage.first().and_then(|damage| damage.lost);
+    let end = lost.map_or(0, |lost| lost.from.get());
     let ledger = world.ledger();
-    match start.keys().find(|lsn| **lsn > last && !is_in_a_set(&ledger, **lsn)) {
+    let is_needless = |lsn: &u64| *lsn > last && *lsn < end && !is_in_a_set(&ledger, *lsn);
+    match start.keys().find(|lsn| is_needless(lsn)) {
         Some(lsn) => {
             Err(format!("a repair that cuts gives up record {lsn}, before the damage: {done:?}"))
         }
