@@ -389,7 +389,12 @@ impl Cursor {
     }
 
     fn queue_damage(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
+        let has_rechecked = self.rechecks_link;
         self.rechecks_link = damages.iter().any(|damage| self.follows_broken_link(damage));
+        if self.rechecks_link && !has_rechecked {
+            // After a failed write the writer may have divided the records into other batches.
+            return self.start_over(self.snapshot.watermark);
+        }
         if self.restart_if_writer_moved()?
             || self.restart_if_repaired(damages.iter().map(|damage| damage.segment))?
             || self.restart_if_view_is_stale(&damages)?

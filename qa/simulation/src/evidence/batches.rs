@@ -86,9 +86,16 @@ impl Batches {
         }
         let mut batches = self.batches.iter().filter(|batch| batch.lsns.contains(&lsn));
         batches.any(|Batch { places, links, .. }| {
-            places.iter().all(spares) && links.iter().all(|proofs| proofs.iter().any(spares))
+            let proves = |place: &Place| spares(place) && !is_without_text(place, harmed);
+            places.iter().all(spares) && links.iter().all(|proofs| proofs.iter().any(proves))
         })
     }
+}
+
+/// Whether the text of this head may be lost. Without it, the head does not tell which segment it
+/// follows.
+fn is_without_text((head, _): &Place, harmed: &Harmed) -> bool {
+    harmed.bytes.start == 0 && harmed.file == head.replace(".head", ".jsonl")
 }
 
 /// Returns the place of a header; that of an encrypted segment has an authenticator behind it.
