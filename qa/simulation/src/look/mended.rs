@@ -111,8 +111,8 @@ fn is_cut(world: &World, device: &MemStorage) -> Result<(), String> {
     }
     // A set that is damaged further behind is given up as a whole. Damage that loses no record
     // does not stop a reader.
-    let lost = done.damage.first().and_then(|damage| damage.lost);
-    let end = lost.map_or(0, |lost| lost.from.get());
+    let first_lost = done.damage.first().and_then(|damage| damage.lost);
+    let end = first_lost.map_or(0, |lost| lost.from.get());
     let ledger = world.ledger();
     let is_needless = |lsn: &u64| *lsn > last && *lsn < end && !is_in_a_set(&ledger, *lsn);
     match start.keys().find(|lsn| is_needless(lsn)) {
