@@ -184,11 +184,19 @@ fn copy(disk: &Arc<dyn Storage>) -> Arc<dyn Storage> {
 
 /// Flips a bit in the payload of a dump.
 fn flip(disk: &Arc<dyn Storage>, name: &str) {
-    let file = disk.folder("dumps").unwrap().open(name, Access::ReadWrite).unwrap();
-    let mut byte = [0];
-    file.read_at(&mut byte, 164).unwrap();
-    file.write_at(&[!byte[0]], 164).unwrap();
-    file.sync().unwrap();
+    try_to_flip(disk, name).unwrap();
+}
+
+/// The same, while the power may fail.
+fn try_to_flip(disk: &Arc<dyn Storage>, name: &str) -> Result<()> {
+    let flipped = || {
+        let file = disk.folder("dumps")?.open(name, Access::ReadWrite)?;
+        let mut byte = [0];
+        file.read_at(&mut byte, 164)?;
+        file.write_at(&[!byte[0]], 164)?;
+        file.sync()
+    };
+    flipped().map_err(|source| SnapshotError::Io { what: format!("flip a bit of {name}"), source })
 }
 
 fn remove(disk: &Arc<dyn Storage>, name: &str) {
@@ -237,7 +245,7 @@ fn state_survives_a_crash_after_a_damaged_dump_and_the_next_dump_restores_redund
         witness.is_harmed = true;
         let newest = folder(&disk, "dumps")?.list().unwrap_or_default().pop();
         if disk.sync_dir().is_ok() {
-            flip(&disk, &newest.unwrap());
+            try_to_flip(&disk, &newest.unwrap())?;
         }
         let mut program = Program::start(&disk)?;
         assert_eq!(program.restored.dump, Some(lsn(9)));
