@@ -6,7 +6,7 @@ mod restart;
 
 use crate::base::error::log_path::NamesLog;
 use crate::base::error::{Corruption, Damage, Error, Result, is_read_error};
-use crate::files::consistent_read::{Retries, is_moved};
+use crate::files::consistent_read::{Doubt, Retries, is_moved};
 use crate::files::directory::{is_not_found, list, segment_ids};
 use crate::files::live::{LiveSource, Watermark};
 use crate::files::local_writer::LocalWriter;
@@ -391,7 +391,8 @@ impl Cursor {
     fn queue_damage(&mut self, damages: Vec<Damage>, salvaged: Vec<Salvaged>) -> Result<()> {
         let has_rechecked = self.rechecks_link;
         self.rechecks_link = damages.iter().any(|damage| self.follows_broken_link(damage));
-        if self.rechecks_link && !has_rechecked {
+        // Other damage before the link may forget that it was checked.
+        if self.rechecks_link && !has_rechecked && self.retries.again(Doubt::Moved) {
             // After a failed write the writer may have divided the records into other batches.
             return self.start_over(self.snapshot.watermark);
         }
