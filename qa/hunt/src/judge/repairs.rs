@@ -2,7 +2,6 @@
 //! tail all records before the damage.
 
 use super::{Case, Reading, lost};
-use crate::sample::End;
 use seawall::damage::{Damage, Lost};
 use seawall::recovery::TailState;
 use seawall::verify::{Verdict, Verification};
@@ -15,7 +14,7 @@ use std::sync::Arc;
 
 impl Case<'_> {
     /// Checks that a salvage writes a sound log with all readable records except those of broken
-    /// sets, or reports that there is no log.
+    /// sets, or refuses the log with `NotALog`.
     pub(super) fn salvages(&self, skipping: &Reading) {
         let source: Arc<dyn Storage> = Arc::new(self.damaged.kill());
         let target: Arc<dyn Storage> = Arc::new(MemStorage::new());
@@ -43,10 +42,8 @@ impl Case<'_> {
             let is_broken = self.change.act.is_copy() || !self.sample.set_of(lsn).all(is_whole);
             assert!(is_broken, "record {lsn} of no broken set is not rescued: {rescued:?}");
         }
-        // A salvage continues where `live` of a killed writer stops readers.
         let more: Vec<_> = kept.difference(&skipping.delivered).collect();
-        let is_killed = self.sample.kind.end == End::Killed;
-        assert!(is_killed || more.is_empty(), "{more:?} are rescued, and no reader shows them");
+        assert!(more.is_empty(), "{more:?} are rescued, and no reader shows them");
     }
 
     /// The records that a repaired log delivers.
@@ -83,11 +80,6 @@ impl Case<'_> {
         });
         let mut before = skipping.delivered.clone();
         needed.for_each(|damage| before.retain(|lsn| self.is_before(*lsn, damage)));
-        if self.sample.kind.end == End::Killed {
-            // `live` is no evidence: format.md section 5.
-            let confirmed = self.confirmed();
-            before.retain(|lsn| *lsn <= confirmed);
-        }
         let kept = self.read_repaired(storage, true);
         let lacks: Vec<_> = before.difference(&kept).collect();
         assert!(lacks.is_empty(), "a cut takes {lacks:?} from before the damage: {found:?}");

@@ -297,7 +297,7 @@ pub(crate) fn a_waker_is_called_after_few_landings() {
     let most = most.load(Ordering::Relaxed);
     assert!(most <= 4, "a task was woken {most} landings late");
     witness.check(&device);
-    // The clock must not drop the last handle: it is asked while the log holds its lock.
+    // The clock must not drop the last handle: the log reads it under its own lock.
     let mut log = log;
     while let Err(shared) = Arc::try_unwrap(log) {
         log = shared;
