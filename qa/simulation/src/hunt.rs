@@ -101,17 +101,7 @@ fn progress(line: &str) {
 impl Sum {
     fn add(&mut self, outcome: &Outcome) {
         self.runs += 1;
-        self.outcome.steps += outcome.steps;
-        self.outcome.records += outcome.records;
-        self.outcome.probes += outcome.probes;
-        self.outcome.mends += outcome.mends;
-        self.outcome.faults += outcome.faults;
-        self.outcome.reused += outcome.reused;
-        self.outcome.named_ahead += outcome.named_ahead;
-        self.outcome.failovers += outcome.failovers;
-        self.outcome.overlapped += outcome.overlapped;
-        self.outcome.compressed += outcome.compressed;
-        self.outcome.encrypted += outcome.encrypted;
+        self.outcome.add(outcome);
     }
 
     /// Steps per second and per day.

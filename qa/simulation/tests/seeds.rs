@@ -41,16 +41,7 @@ fn fixed_seeds_find_nothing() {
         let plan = draw(seed);
         let outcome = run(&plan);
         assert_eq!(outcome.finding, None, "seed {seed}: {plan}");
-        sum.records += outcome.records;
-        sum.faults += outcome.faults;
-        sum.probes += outcome.probes;
-        sum.mends += outcome.mends;
-        sum.reused += outcome.reused;
-        sum.named_ahead += outcome.named_ahead;
-        sum.failovers += outcome.failovers;
-        sum.overlapped += outcome.overlapped;
-        sum.compressed += outcome.compressed;
-        sum.encrypted += outcome.encrypted;
+        sum.add(&outcome);
     }
     // About half of what these seeds do: an option without effect is noticed.
     assert!(sum.records > 5_000 && sum.faults > 400 && sum.failovers > 25, "{sum:?}");

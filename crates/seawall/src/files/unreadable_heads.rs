@@ -33,6 +33,7 @@ pub(crate) fn view(log: &Arc<dyn Storage>) -> Result<Option<Readable>> {
         for range in unreadable(&*file, size) {
             let length = usize::try_from(range.end - range.start).expect("a part of a head");
             let content = (vec![0; length], vec![UNREADABLE; length]);
+            // Nothing reports where the bytes of this view come from.
             patches.push(Patch::new(name.clone(), range.start, content, RepairSource::Parity));
             let (offset, bytes) = (Offset(range.start), range.end - range.start);
             damage.push(Damage { segment, offset, bytes, ..Damage::new(Corruption::Unreadable) });
